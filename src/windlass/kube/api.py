@@ -1,21 +1,17 @@
-"""Objects on the API server as plain dictionaries: read, list, write, delete.
+"""Client for objects on the API server as plain dictionaries: get, list, write, delete.
 
-Writes name a field manager, so that every field has an owner. Right before a write the
-connection is asked whether this process may still write. Nothing is retried here:
-an ApiError says what happened, its caller knows what that means. The server leaves
-kind and apiVersion out of the items of built-in lists; they are put back, so that a
-listed object and a watched one look alike.
+Writes name a field manager, so that every field has an owner. Right before a write the connection
+decides whether this process may still write. Nothing is retried here: an ApiError carries what
+happened, and its caller decides.
 
-One page of a list, its items left as bytes.
+`parse_page` decodes one page of a list and leaves its items as bytes. Items of built-in types come
+without kind and apiVersion; both follow from the list and are put in front, so that a listed object
+and a watched one are alike. An item that no parser reads stays as it is, and does not spoil the
+page for the others.
 
-Items of built-in types come without kind and apiVersion; both follow from the list and
-are put in front, so that an item reads like the same object in a watch. An item that no
-parser will read stays as it is, and does not spoil the page for the others.
-
-Where objects live on the API server.
-
-Every segment is percent-encoded, and a segment that could leave its place (empty,
-`.`, `..`, with a slash) is refused before a request is made of it.
+`collection_path` and `object_path` build request paths. Every segment is percent-encoded, and a
+segment that could escape its position (empty, `.`, `..`, with a slash) is refused before a request
+is made of it.
 """
 
 from __future__ import annotations
@@ -38,20 +34,20 @@ from windlass.objects.names import GVR, Object
 
 
 def group_version_path(gvr: GVR) -> str:
-    """The discovery document of a type's group version."""
+    """The path of the discovery document of a group version."""
     if gvr.group:
         return f"/apis/{_segment(gvr.group)}/{_segment(gvr.version)}"
     return f"/api/{_segment(gvr.version)}"
 
 
 def collection_path(gvr: GVR, namespace: str = "") -> str:
-    """All objects of a type: in one namespace, or everywhere."""
+    """The path of all objects of a type, in one namespace or in all."""
     inside = f"/namespaces/{_segment(namespace)}" if namespace else ""
     return f"{group_version_path(gvr)}{inside}/{_segment(gvr.resource)}"
 
 
 def object_path(gvr: GVR, name: str, namespace: str = "", subresource: str = "") -> str:
-    """One object, or one of its subresources."""
+    """The path of one object, or of one of its subresources."""
     below = f"/{_segment(subresource)}" if subresource else ""
     return f"{collection_path(gvr, namespace)}/{_segment(name)}{below}"
 
@@ -89,44 +85,44 @@ class _Type(msgspec.Struct, rename="camel"):
 
 _list = msgspec.json.Decoder(_List)
 _type = msgspec.json.Decoder(_Type)
-_PROBLEMS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def parse_page(body: bytes) -> tuple[Page, str]:
-    """The page in a body, and the token of the next one or nothing."""
+    """The page in a response body, and the continue token of the next one, or empty."""
     try:
-        page, raw = _opened(body)
-    except (*_PROBLEMS, Unbalanced) as error:
+        page, raw = _decode_list(body)
+    except (*_DECODE_ERRORS, Unbalanced) as error:
         raise ApiError(200, "Undecodable", f"a page of {len(body)} bytes is no list") from error
-    front = _front(page)
-    items = tuple(_with_type(item, front) for item in raw)
+    prefix = _type_prefix(page)
+    items = tuple(_with_type(item, prefix) for item in raw)
     return Page(items, page.metadata.resource_version), page.metadata.continue_
 
 
-def _opened(body: bytes) -> tuple[_List, list[bytes]]:
+def _decode_list(body: bytes) -> tuple[_List, list[bytes]]:
     try:
         page = _list.decode(body)
-    except _PROBLEMS:
+    except _DECODE_ERRORS:
         without, items = lenient_json.cut_array(body, b"items")
         return _list.decode(without), items
     return page, [bytes(item) for item in page.items or ()]
 
 
-def _front(page: _List) -> bytes:
+def _type_prefix(page: _List) -> bytes:
     kind = page.kind.removesuffix("List")
     if not kind or kind == page.kind:
         return b""
     return orjson.dumps({"apiVersion": page.api_version, "kind": kind})[:-1] + b","
 
 
-def _with_type(item: bytes, front: bytes) -> bytes:
+def _with_type(item: bytes, prefix: bytes) -> bytes:
     try:
         has_type = bool(_type.decode(item).kind)
-    except _PROBLEMS:
+    except _DECODE_ERRORS:
         return item
-    if has_type or not front or not item.startswith(b'{"'):
+    if has_type or not prefix or not item.startswith(b'{"'):
         return item
-    return front + item[1:]
+    return prefix + item[1:]
 
 
 _JSON = "application/json"
@@ -138,13 +134,13 @@ _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 class Api:
     """Create, read, update and delete over one connection.
 
-    With `acting_as` the server is asked to judge, and to record, every request as that
-    user's; the connection's own user needs the right to impersonate it.
+    With `acting_as` every request impersonates that user, for authorization and audit; the user of
+    the connection needs the right to impersonate it.
     """
 
     def __init__(self, connection: Connection, *, acting_as: str = "") -> None:
         if acting_as and connection.impersonates:
-            # The server would take this user with the groups of the other one.
+            # The server would combine this user with the groups of the kubeconfig's `as`.
             raise Stalled(
                 "KubeconfigInvalid",
                 f"cannot act as {acting_as} with a kubeconfig whose user sets `as`; "
@@ -161,9 +157,9 @@ class Api:
     async def list(
         self, gvr: GVR, namespace: str = "", *, label_selector: str = "", limit: int = 500
     ) -> list[Object]:
-        """All objects of a type; a 410 in between is the caller's to retry."""
+        """All objects of a type; the caller retries a 410 in between."""
         pages = self.pages(gvr, namespace, label_selector=label_selector, limit=limit)
-        return [_parsed(item) async for page in pages for item in page.items]
+        return [_decode_object(item) async for page in pages for item in page.items]
 
     async def pages(
         self,
@@ -203,7 +199,7 @@ class Api:
     async def replace(
         self, gvr: GVR, obj: Object, *, field_manager: str, subresource: str = ""
     ) -> Object:
-        """Write the whole object; with its resourceVersion, only over what was read."""
+        """Write the whole object; with a resourceVersion, a newer version is a Conflict."""
         return await self._write(
             "PUT", _path_of(gvr, obj, subresource), obj, _JSON, _options(field_manager)
         )
@@ -218,7 +214,7 @@ class Api:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Server-side apply; without `force`, fields of others are a Conflict."""
+        """Server-side apply; without `force`, fields of other managers are a Conflict."""
         params = _options(field_manager, dry_run) | {"force": "true" if force else "false"}
         return await self._write("PATCH", _path_of(gvr, obj, subresource), obj, _APPLY, params)
 
@@ -258,7 +254,7 @@ class Api:
         resource_version: str = "",
         propagation: str = "",
     ) -> None:
-        """Delete exactly the object meant: another uid or version is a Conflict."""
+        """Delete an object; another uid or version than given is a Conflict."""
         expected = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {field: value for field, value in expected.items() if value}
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -269,7 +265,7 @@ class Api:
         await self._write("DELETE", object_path(gvr, name, namespace), options, _JSON, {})
 
     async def text(self, path: str) -> str:
-        """What a path that is no object says, such as /readyz."""
+        """The text at a path that is no object, such as /readyz."""
         response = await self._connection.request(
             "GET", path, headers={"Accept": "*/*", **self._acting_as}
         )
@@ -280,11 +276,11 @@ class Api:
         response = await self._connection.request(
             "GET", path, headers={"Accept": accept, **self._acting_as}
         )
-        return _parsed(response.content), response.headers.get("content-type", "")
+        return _decode_object(response.content), response.headers.get("content-type", "")
 
     async def _read(self, path: str) -> Object:
         response = await self._connection.request("GET", path, headers=self._acting_as)
-        return _parsed(response.content)
+        return _decode_object(response.content)
 
     async def _write(
         self, method: str, path: str, body: Any, content_type: str, params: Mapping[str, str]
@@ -300,7 +296,7 @@ class Api:
             headers={"Content-Type": content_type, **self._acting_as},
         )
         failpoint.reach("kube.write.after")
-        return _parsed(response.content)
+        return _decode_object(response.content)
 
 
 def _options(field_manager: str, dry_run: bool = False) -> dict[str, str]:
@@ -316,7 +312,7 @@ def _path_of(gvr: GVR, obj: Object, subresource: str) -> str:
     return object_path(gvr, obj["metadata"]["name"], _namespace_of(obj), subresource)
 
 
-def _parsed(body: bytes) -> Object:
+def _decode_object(body: bytes) -> Object:
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -1,15 +1,14 @@
-"""The kubeconfig: which server, as which user, and by which way.
+"""Loads the kubeconfig: server, user, proxy and impersonation.
 
-The file that is named wins; else the files of KUBECONFIG, merged as kubectl merges them; else
+The given file wins; else the files of KUBECONFIG, merged as kubectl merges them; else
 ~/.kube/config; else the service account of the pod. Merged: the first file that has a
-current-context, or an entry of some name, wins, entries are never mixed, and a context may
-name a cluster or a user of another file. Paths are relative to the file they stand in.
+current-context, or an entry of some name, wins, entries are never mixed, and a context may name a
+cluster or a user of another file. Paths are relative to the file that contains them.
 
-Every field that changes who we are or where we go is honored or refused by name: `as` and
-its companions become impersonation headers, `proxy-url` wins over proxies of the environment,
-`tls-server-name` is the name that the server's certificate must carry. A proxy of the
-environment is used as elsewhere, except towards this machine itself, where a proxy can
-only be in the way.
+Every field that changes the user or the server is honored or refused by name: `as` and its
+companions become impersonation headers, `proxy-url` wins over proxies of the environment,
+`tls-server-name` is the name that the certificate of the server must carry. A proxy of the
+environment is used as elsewhere, except for this machine itself.
 """
 
 from __future__ import annotations
@@ -43,28 +42,28 @@ _PROXY_SCHEMES = frozenset({"http", "https"})
 # What RFC 9110 lets into the name of a header, but for the sign that begins an escape.
 _HEADER_NAME = "!#$&'*+-.^_`|~"
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-_TOLD_TO_PLUGINS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+_PLUGIN_CLUSTER_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One server, and the way to it as one user."""
+    """How to connect to one server as one user."""
 
     config: SingleConfig
     """Server, certificates and credentials, as lightkube takes them."""
     proxy: str | None = None
-    """The proxy that requests go through; None where they go straight to the server."""
+    """The proxy for requests; None: they go directly to the server."""
     tls_server_name: str = ""
     """The name that the server's certificate must carry; empty: the host of its address."""
     impersonation: tuple[Header, ...] = ()
-    """Headers that say as whom to act, where that is not who authenticates."""
+    """Impersonation headers; empty without impersonation."""
     plugin_cluster: Mapping[str, Any] | None = None
-    """What a credential plugin is told about the cluster, where it asks to be told."""
+    """`spec.cluster` for a credential plugin; None where it does not request it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A named part of a kubeconfig, and the file that it stands in."""
+    """A named entry of a kubeconfig, and the file that contains it."""
 
     body: Mapping[str, Any]
     origin: Path
@@ -72,7 +71,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Merged:
-    """All files as one."""
+    """All kubeconfig files merged."""
 
     entries: dict[tuple[_Section, str], _Entry] = field(default_factory=dict)
     current_context: str = ""
@@ -85,29 +84,29 @@ class _Impersonation(msgspec.Struct):
     extra: dict[str, list[str]] = msgspec.field(name="as-user-extra", default_factory=dict)
 
 
-class _Way(msgspec.Struct):
+class _ClusterNetwork(msgspec.Struct):
     tls_server_name: str = msgspec.field(name="tls-server-name", default="")
     proxy: str = msgspec.field(name="proxy-url", default="")
 
 
 def load(kubeconfig: Path | None, context: str | None) -> Access:
-    """The one way that is meant; Stalled says what is missing and where."""
+    """The access of `context` or the current one; Stalled names what is missing and where."""
     files = list(_files(kubeconfig))
     if not files:
         return _from_pod()
     merged = _Merged()
     for path in files:
         _merge(merged, path)
-    wanted = context or merged.current_context
-    if not wanted:
+    name = context or merged.current_context
+    if not name:
         raise _invalid(f"{files[0]} has no current-context; set one or name one")
-    if ("context", wanted) not in merged.entries:
-        raise _invalid(f"no context {wanted!r} in {', '.join(map(str, files))}")
-    return _selected(merged, wanted)
+    if ("context", name) not in merged.entries:
+        raise _invalid(f"no context {name!r} in {', '.join(map(str, files))}")
+    return _selected(merged, name)
 
 
 def proxy_for(server: str) -> str | None:
-    """The proxy of the environment on the way to `server`, if one is to be used."""
+    """The proxy of the environment for `server`; None where none is to be used."""
     parts = urlsplit(server)
     host = parts.hostname or ""
     if _is_this_machine(host):
@@ -115,8 +114,8 @@ def proxy_for(server: str) -> str | None:
     proxies = getproxies()
     if proxy_bypass(host):
         return None
-    found = proxies.get(parts.scheme) or proxies.get("all")
-    return found if not found or "://" in found else f"http://{found}"
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
 
 
 # Reading and merging.
@@ -185,22 +184,22 @@ def _selected(merged: _Merged, name: str) -> Access:
         user=_user(user, context.user or "") if user else User(),
         fname=entry.origin,
     )
-    way = _converted(cluster, _Way, "cluster", context.cluster)
+    network = _converted(cluster, _ClusterNetwork, "cluster", context.cluster)
     return Access(
         config=config,
-        proxy=_proxy(way.proxy, context.cluster) or proxy_for(config.cluster.server),
-        tls_server_name=way.tls_server_name,
+        proxy=_proxy(network.proxy, context.cluster) or proxy_for(config.cluster.server),
+        tls_server_name=network.tls_server_name,
         impersonation=_impersonation(user, context.user or "") if user else (),
         plugin_cluster=_plugin_cluster(user, cluster),
     )
 
 
 def _referenced(merged: _Merged, section: _Section, name: str, context: str) -> _Entry:
-    found = merged.entries.get((section, name))
-    if found is None:
+    entry = merged.entries.get((section, name))
+    if entry is None:
         origin = merged.entries["context", context].origin
         raise _invalid(f"context {context!r} of {origin} names {section} {name!r}, not defined")
-    return found
+    return entry
 
 
 def _cluster(entry: _Entry, name: str) -> Cluster:
@@ -272,13 +271,13 @@ def _plugin_cluster(user: _Entry | None, cluster: _Entry) -> Mapping[str, Any] |
     if not isinstance(plugin, dict) or not plugin.get("provideClusterInfo"):
         return None
     body = cluster.body
-    told = {key: body[key] for key in _TOLD_TO_PLUGINS if body.get(key)}
+    info = {key: body[key] for key in _PLUGIN_CLUSTER_FIELDS if body.get(key)}
     if authority := _authority(cluster):
-        told["certificate-authority-data"] = authority
+        info["certificate-authority-data"] = authority
     for extension in body.get("extensions") or ():
         if extension.get("name") == _EXEC_EXTENSION:
-            told["config"] = extension.get("extension")
-    return told
+            info["config"] = extension.get("extension")
+    return info
 
 
 def _authority(cluster: _Entry) -> str:
@@ -293,15 +292,15 @@ def _authority(cluster: _Entry) -> str:
 
 def _from_pod() -> Access:
     try:
-        chosen = KubeConfig.from_service_account().get()
+        config = KubeConfig.from_service_account().get()
     except (ConfigError, KeyError, OSError) as error:
         raise Stalled(
             "KubeconfigMissing",
             "no cluster to speak to: name a kubeconfig, set KUBECONFIG, "
             f"write {DEFAULT_KUBECONFIG}, or run in a pod with a service account",
         ) from error
-    assert chosen is not None
-    return Access(chosen, proxy=proxy_for(chosen.cluster.server))
+    assert config is not None
+    return Access(config, proxy=proxy_for(config.cluster.server))
 
 
 def _invalid(message: str) -> Stalled:

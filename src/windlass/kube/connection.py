@@ -1,17 +1,15 @@
-"""The way to one API server, as one user.
+"""HTTP connection to one API server, as one user.
 
-Configuration and credentials are lightkube's. There are two HTTP clients over one TLS
-context and one authentication: `requests` for questions with an answer, with a bounded
-pool, and `streams` for watches, each of which has a connection of its own for minutes.
-So hundreds of watches never keep a request waiting. Through a proxy both go by the HTTP
-library's own means, otherwise by ours. Every error that leaves is ours. Who
-may write only for a time, such as a leader, works through a `fenced` connection.
+Configuration and credentials are lightkube's. There are two HTTP clients over one TLS context and
+one authentication: `requests` for single requests, with a bounded pool, and `streams` for watches,
+each of which has a connection of its own for minutes. So hundreds of watches never keep a request
+waiting. Through a proxy both use the transports of the HTTP library, otherwise ours. Every error
+that leaves is ours. A process that may write only for a time, such as a leader, uses a
+`fenced` connection.
 
-Closes a connection whose opening was given up.
-
-The HTTP library closes what it opened after any error, but not when its caller is
-cancelled between the TCP connection and the end of the TLS handshake: then the socket
-stays until it is collected, with a warning. A request that carries a `HalfOpenTrace` closes it.
+`HalfOpenTrace` closes a connection whose opening was cancelled. The HTTP library closes what it
+opened after any error, but not when its caller is cancelled between the TCP connection and the end
+of the TLS handshake: then the socket stays until it is collected, with a warning.
 """
 
 from __future__ import annotations
@@ -39,20 +37,20 @@ from windlass.objects.names import GVR
 
 
 async def close_half_open(request: httpx2.Request) -> None:
-    """Have the connection of `request` closed if it never becomes one; a request hook."""
+    """Request hook: close the connection of `request` if its TLS handshake never completes."""
     request.extensions["trace"] = HalfOpenTrace()
 
 
 class HalfOpenTrace:
-    """The connection of one request, as long as it speaks no TLS."""
+    """Trace of one request: holds its TCP stream until TLS is established."""
 
     def __init__(self) -> None:
         self._stream: Any = None
 
-    async def __call__(self, event: str, about: Mapping[str, Any]) -> None:
-        """Hear of a step that the library takes."""
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        """Handle a trace event of the HTTP library."""
         if event.endswith(".connect_tcp.complete"):
-            self._stream = about["return_value"]
+            self._stream = info["return_value"]
         elif event.endswith(".start_tls.complete"):
             self._stream = None
         elif event.endswith(".start_tls.failed") and self._stream is not None:
@@ -62,10 +60,10 @@ class HalfOpenTrace:
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 65.0
-"""The API server gives a request up after 60 s; its own answer says more than our timeout."""
+"""The API server aborts a request after 60 s; its error is more precise than our timeout."""
 QUEUE_SECONDS = 30.0
 
-_FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError)
+_TRANSPORT_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError)
 _LIMITS = httpx2.Limits(
     max_connections=transports.MOST_OPEN,
     max_keepalive_connections=transports.MOST_IDLE,
@@ -76,7 +74,7 @@ _TIMEOUT = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=QUEUE_SE
 
 
 class Connection:
-    """An authenticated way to one API server; close it, or use it as a context manager."""
+    """An authenticated connection to one API server; close it, or use it as a context manager."""
 
     def __init__(self, access: Access, *, user_agent: str) -> None:
         config, user = access.config, access.config.user or User()
@@ -84,10 +82,11 @@ class Connection:
         self.namespace = config.namespace
         self.context_name = config.context_name
         self.without_watchlist: set[GVR] = set()
-        """Types whose server refused to stream its initial state; they are listed instead."""
+        """Types whose server refused a WatchList; they are listed instead. Shared by reflectors."""
         self.may_write: Callable[[], bool] = lambda: True
+        """Whether this process may write now; called right before each write."""
         self.impersonates = bool(access.impersonation)
-        """Whether the kubeconfig says to act as somebody else than who authenticates."""
+        """Whether the kubeconfig impersonates another user."""
         shared: dict[str, Any] = {
             "base_url": self.server,
             "auth": exec_auth.exec_authentication(user, access.plugin_cluster),
@@ -110,11 +109,11 @@ class Connection:
         context: str | None = None,
         user_agent: str = "windlass",
     ) -> Connection:
-        """Read the configuration; the first request proves whether it is right."""
+        """Load the kubeconfig; no request is made yet."""
         return cls(configuration.load(kubeconfig, context), user_agent=user_agent)
 
     def fenced(self, may_write: Callable[[], bool]) -> Connection:
-        """The same connection, through which nothing is written while `may_write` says no."""
+        """The same connection, whose writes are refused while `may_write` returns False."""
         other = copy.copy(self)
         other.may_write = may_write
         return other
@@ -128,12 +127,12 @@ class Connection:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """The whole answer to one request; an ApiError unless it is a success."""
+        """The complete response to one request; an ApiError unless it is a success."""
         try:
             response = await self.requests.request(
                 method, path, params=params, content=content, headers=headers
             )
-        except _FAULTS as error:
+        except _TRANSPORT_ERRORS as error:
             raise errors.from_transport(error) from error
         if not response.is_success:
             raise errors.from_response(response.status_code, response.content, response.headers)
@@ -143,14 +142,14 @@ class Connection:
     async def stream(
         self, path: str, *, params: Mapping[str, str], idle_seconds: float
     ) -> AsyncIterator[httpx2.AsyncByteStream]:
-        """The body of one GET as it arrives; Idle after `idle_seconds` without a byte."""
+        """The body of one GET as a stream; Idle after `idle_seconds` without a byte."""
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=idle_seconds)
         request = self.streams.build_request(
             "GET", path, params=params, timeout=timeout, headers={"Accept-Encoding": "identity"}
         )
         try:
             response = await self.streams.send(request, stream=True)
-        except _FAULTS as error:
+        except _TRANSPORT_ERRORS as error:
             raise errors.from_transport(error) from error
         try:
             await _refuse_failure(response)
@@ -197,10 +196,10 @@ def _proxied(
             request.extensions["sni_hostname"] = access.tls_server_name
 
     hooks = {"request": [close_half_open, expect_name]}
-    through: dict[str, Any] = {**shared, "verify": tls, "proxy": access.proxy, "event_hooks": hooks}
+    options: dict[str, Any] = {**shared, "verify": tls, "proxy": access.proxy, "event_hooks": hooks}
     return (
-        httpx2.AsyncClient(**through, limits=_LIMITS),
-        httpx2.AsyncClient(**through, limits=_STREAM_LIMITS),
+        httpx2.AsyncClient(**options, limits=_LIMITS),
+        httpx2.AsyncClient(**options, limits=_STREAM_LIMITS),
     )
 
 

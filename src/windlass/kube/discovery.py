@@ -1,15 +1,13 @@
-"""Asks an API server which types it serves.
+"""API discovery: which types an API server serves.
 
-Two requests where discovery is aggregated, else one per group version besides. A group
-version that does not answer is failed, not absent; when the roots themselves do not
-answer, there is no catalogue and the ApiError says why.
+`discover` sends two requests where discovery is aggregated, else one per group version besides. A
+group version that does not respond is failed, not absent; when the roots themselves do not respond,
+the ApiError is raised.
 
-Which types an API server serves, worked out from its discovery documents.
-
-No requests here: documents in, `ApiTypes` out. A group version that is stale or could
-not be read is failed: it keeps the types it had before, and nothing may be concluded
-from what it lacks. Subresources are no types. Within a group the first version that the
-server names is the preferred one.
+The rest turns discovery documents into `ApiTypes`, without requests. A group version that is stale
+or could not be read is failed: it keeps the types it had before, and nothing may be concluded from
+what it lacks. Subresources are no types. Within a group the first version that the server names is
+the preferred one.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ class ServedType:
 
     gvr: GVR
     kind: str
-    namespaced: bool
-    verbs: frozenset[str]
-    preferred: bool
+    namespaced: bool  # False: cluster-scoped
+    verbs: frozenset[str]  # such as get, list, watch
+    preferred: bool  # whether the version is the preferred one of its group
     singular: str = ""
-    short_names: tuple[str, ...] = ()
+    short_names: tuple[str, ...] = ()  # such as `deploy`
 
     @property
     def gvk(self) -> GVK:
@@ -49,7 +47,7 @@ class ApiTypes:
     types: tuple[ServedType, ...]
     failed_groups: frozenset[str] = frozenset()
     subresource_only: frozenset[GVR] = frozenset()
-    """Plurals that appear only in front of a slash, such as `things` in `things/scale`."""
+    """Plurals that appear only in front of a slash, such as `widgets` in `widgets/scale`."""
     shared_kinds: frozenset[GVK] = field(default_factory=frozenset)
     """Kinds that more than one plural of the same group version answers with."""
 
@@ -60,14 +58,14 @@ class ApiTypes:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersionTypes:
-    """What one group version says about itself."""
+    """The discovery document of one group version, decoded."""
 
-    group: str
+    group: str  # empty for the core group
     version: str
-    preferred: bool
-    failed: bool = False
+    preferred: bool  # whether it is the preferred version of its group
+    failed: bool = False  # stale or unreadable: nothing may be concluded from what it lacks
     types: tuple[ServedType, ...] = ()
-    subresource_only: frozenset[GVR] = frozenset()
+    subresource_only: frozenset[GVR] = frozenset()  # plurals without a type of their own
 
     @property
     def name(self) -> str:
@@ -75,21 +73,21 @@ class GroupVersionTypes:
 
 
 def merge_group_versions(parts: Iterable[GroupVersionTypes], previous: ApiTypes | None) -> ApiTypes:
-    """The catalogue of all parts; failed ones are filled from `previous`."""
+    """The types of all parts; failed ones keep the types of `previous`."""
     types: list[ServedType] = []
-    bare: set[GVR] = set()
+    subresource_only: set[GVR] = set()
     failed: set[str] = set()
     for part in parts:
-        known = _known(part, previous) if part.failed else ((), frozenset())
-        types += known[0] or part.types
-        bare |= known[1] or part.subresource_only
+        kept = _previous_types(part, previous) if part.failed else ((), frozenset())
+        types += kept[0] or part.types
+        subresource_only |= kept[1] or part.subresource_only
         if part.failed:
             failed.add(part.name)
     return ApiTypes(
         tuple(sorted(types, key=lambda served: served.gvr)),
         frozenset(failed),
-        frozenset(bare),
-        _shared(types),
+        frozenset(subresource_only),
+        _shared_kinds(types),
     )
 
 
@@ -98,8 +96,8 @@ def from_aggregated(document: Object) -> list[GroupVersionTypes]:
     parts: list[GroupVersionTypes] = []
     for item in document.get("items") or ():
         group = item.get("metadata", {}).get("name", "")
-        for place, version in enumerate(item.get("versions") or ()):
-            parts.append(_aggregated_version(group, version, preferred=place == 0))
+        for position, version in enumerate(item.get("versions") or ()):
+            parts.append(_aggregated_version(group, version, preferred=position == 0))
     return parts
 
 
@@ -122,12 +120,12 @@ def from_resource_list(
 
 def group_versions(document: Object) -> list[tuple[str, str, bool]]:
     """Group, version and whether it is preferred, of an APIGroupList."""
-    found: list[tuple[str, str, bool]] = []
+    versions: list[tuple[str, str, bool]] = []
     for group in document.get("groups") or ():
-        chosen = (group.get("preferredVersion") or {}).get("version")
+        preferred = (group.get("preferredVersion") or {}).get("version")
         names = [entry["version"] for entry in group.get("versions") or ()]
-        found += [(group["name"], name, name == (chosen or names[0])) for name in names]
-    return found
+        versions += [(group["name"], name, name == (preferred or names[0])) for name in names]
+    return versions
 
 
 def _aggregated_version(group: str, document: Object, *, preferred: bool) -> GroupVersionTypes:
@@ -156,23 +154,23 @@ def _served(
     return ServedType(gvr, kind, namespaced, frozenset(verbs), preferred, singular, tuple(short))
 
 
-def _known(
+def _previous_types(
     part: GroupVersionTypes, previous: ApiTypes | None
 ) -> tuple[tuple[ServedType, ...], frozenset[GVR]]:
     if previous is None:
         return (), frozenset()
-    here = (part.group, part.version)
-    types = tuple(t for t in previous.types if (t.gvr.group, t.gvr.version) == here)
-    bare = frozenset(g for g in previous.subresource_only if (g.group, g.version) == here)
+    group_version = (part.group, part.version)
+    types = tuple(t for t in previous.types if (t.gvr.group, t.gvr.version) == group_version)
+    bare = frozenset(g for g in previous.subresource_only if (g.group, g.version) == group_version)
     return types, bare
 
 
-def _shared(types: Iterable[ServedType]) -> frozenset[GVK]:
+def _shared_kinds(types: Iterable[ServedType]) -> frozenset[GVK]:
     counts = Counter(served.gvk for served in types)
     return frozenset(gvk for gvk, count in counts.items() if count > 1)
 
 
-_AT_ONCE = 8
+_MAX_PARALLEL = 8
 _ACCEPT = ",".join(
     [
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -192,22 +190,22 @@ async def _root(api: Api, path: str) -> list[GroupVersionTypes]:
     document, content_type = await api.document(path, accept=_ACCEPT)
     if "APIGroupDiscoveryList" in content_type:
         return from_aggregated(document)
-    turn = asyncio.Semaphore(_AT_ONCE)
-    wanted = _versions(document)
-    return list(await asyncio.gather(*(_version(api, turn, *entry) for entry in wanted)))
+    slots = asyncio.Semaphore(_MAX_PARALLEL)
+    versions = _versions(document)
+    return list(await asyncio.gather(*(_version(api, slots, *entry) for entry in versions)))
 
 
 def _versions(document: Object) -> list[tuple[str, str, bool]]:
     if "groups" in document:
         return group_versions(document)
     names = document.get("versions") or []
-    return [("", name, place == 0) for place, name in enumerate(names)]
+    return [("", name, position == 0) for position, name in enumerate(names)]
 
 
 async def _version(
-    api: Api, turn: asyncio.Semaphore, group: str, version: str, preferred: bool
+    api: Api, slots: asyncio.Semaphore, group: str, version: str, preferred: bool
 ) -> GroupVersionTypes:
-    async with turn:
+    async with slots:
         try:
             document, _ = await api.document(kube_api.group_version_path(GVR(group, version, "")))
         except ApiError:

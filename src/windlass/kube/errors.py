@@ -1,9 +1,8 @@
-"""What the API server answers when it does not do what was asked.
+"""Errors of the API server, one class per decision.
 
-Every foreign error is translated here: HTTP statuses with their Status bodies, and
-transport errors, which carry the status 0. Text that came over the wire is redacted
-and cut before it enters an error. `after` and `retry_after` say when the server wants
-to be asked again; nobody waits longer for it than `RETRY_AFTER_CEILING`.
+Every foreign error is translated here: HTTP statuses with their Status bodies, and transport
+errors, which have the status 0. Text from the wire is redacted and cut before it enters an error.
+`after` and `retry_after` are the wait that the server demands, at most `RETRY_AFTER_CEILING`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ RETRY_AFTER_CEILING = 300.0
 
 
 class ApiError(Retryable):
-    """The API server refused, or could not be asked; `status` is its HTTP status or 0."""
+    """The API server refused or did not respond; `status` is its HTTP status or 0."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class ApiError(Retryable):
         super().__init__(reason, message, after=retry_after)
         self.status = status
         self.fields = fields
-        """The fields a refusal is about; unlike the message they repeat no value."""
+        """The fields that were refused; unlike the message they contain no value."""
 
     @property
     def retry_after(self) -> float | None:
@@ -48,7 +47,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: somebody else wrote first, or a precondition does not hold."""
+    """409: another client wrote first, or a precondition does not hold."""
 
 
 class AlreadyExists(ApiError):
@@ -56,27 +55,27 @@ class AlreadyExists(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know us."""
+    """401: the server does not accept our credentials."""
 
 
 class Forbidden(ApiError):
-    """403: the server knows us and says no."""
+    """403: our user lacks a permission."""
 
 
 class Gone(ApiError):
-    """410: that version of the past is no longer kept."""
+    """410: the resourceVersion or continue token has expired."""
 
 
 class Invalid(ApiError):
-    """422: the object or an option breaks a rule."""
+    """422: the object or an option is invalid."""
 
 
 class Throttled(ApiError):
-    """429: too many requests; `retry_after` says when to come back."""
+    """429: too many requests; `retry_after` is the wait that the server demands."""
 
 
 class Unavailable(ApiError):
-    """5xx, or no answer at all."""
+    """5xx, or no response at all."""
 
 
 class Idle(Unavailable):
@@ -84,7 +83,7 @@ class Idle(Unavailable):
 
 
 class Fenced(Retryable):
-    """A write that was not sent, because this process may not write now; nobody was asked."""
+    """A write that was not sent, because this process does not hold the lease now."""
 
     def __init__(self) -> None:
         super().__init__("NotLeading", "another process may lead; nothing is written")
@@ -121,12 +120,12 @@ _status_decoder = msgspec.json.Decoder(Status)
 
 
 def clean(text: str) -> str:
-    """Foreign text as it may stand in an error."""
+    """Foreign text, redacted and cut, for use in an error."""
     return redaction.process.clean(text, limit=MESSAGE_LIMIT)
 
 
 def parse_status(body: bytes) -> Status | None:
-    """The Status in a body, or None where the body is none (a load balancer's page)."""
+    """The Status in a body, or None where it is something else (a load balancer's page)."""
     try:
         status = _status_decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -135,7 +134,7 @@ def parse_status(body: bytes) -> Status | None:
 
 
 def from_status(status: Status, *, retry_after: float | None = None) -> ApiError:
-    """The error of a Status object, as it stands in a body or in an ERROR event."""
+    """The error of a Status object in a response body or in an ERROR event."""
     if retry_after is None and status.details is not None and status.details.retryAfterSeconds:
         retry_after = bounded_wait(status.details.retryAfterSeconds)
     kind = _class_of(status.code, status.reason)
@@ -145,7 +144,7 @@ def from_status(status: Status, *, retry_after: float | None = None) -> ApiError
 
 
 def from_response(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
-    """The error of an HTTP answer that is not a success."""
+    """The error of an HTTP response that is not a success."""
     status = parse_status(body) or Status(message=body[:MESSAGE_LIMIT].decode("utf-8", "replace"))
     status.code = code
     return from_status(status, retry_after=parse_retry_after(headers.get("retry-after", "")))
@@ -154,7 +153,7 @@ def from_response(code: int, body: bytes, headers: Mapping[str, str]) -> ApiErro
 def from_transport(
     error: httpx2.HTTPError | httpx2.InvalidURL | OSError | ConfigError,
 ) -> ApiError:
-    """The error of a request that got no answer, or not the whole of it."""
+    """The error of a request without a complete response."""
     text = clean(str(error)) or type(error).__name__
     if isinstance(error, httpx2.TimeoutException):
         return Unavailable(0, "Timeout", f"the API server did not answer in time ({text})")
@@ -172,7 +171,7 @@ def parse_retry_after(text: str) -> float | None:
 
 
 def bounded_wait(seconds: float) -> float:
-    """A wait the server may ask for: NaN and negative ones are none."""
+    """A wait that the server demands, bounded; NaN and negative ones are 0."""
     return min(seconds, RETRY_AFTER_CEILING) if seconds > 0 else 0.0
 
 

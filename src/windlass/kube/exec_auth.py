@@ -1,11 +1,10 @@
-"""Credentials that a plugin prints.
+"""Bearer tokens from an exec credential plugin of the kubeconfig.
 
-lightkube runs exec plugins; this adds what hundreds of streams and today's plugins
-need: one run of the plugin serves everybody who waits for it, the version
-`client.authentication.k8s.io/v1` is spoken, the plugin is told through
-KUBERNETES_EXEC_INFO what is expected of it, and its failures are our errors. A token
-is printed anew only after the server refused the last one. A plugin gets nothing to read
-and a deadline; when it is over, or nobody waits any more, its process group is ended.
+lightkube runs exec plugins; this adds what hundreds of streams and current plugins need: one run of
+the plugin serves all waiting requests, `client.authentication.k8s.io/v1` is supported, the plugin
+gets KUBERNETES_EXEC_INFO, and its failures are our errors. A new token is requested only after the
+server refused the last one. A plugin gets no stdin and a deadline; when that is over, or no request
+waits any more, its process group is killed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Credential(msgspec.Struct):
     token: str
 
 
-class _Answer(msgspec.Struct):
+class _ExecCredential(msgspec.Struct):
     status: _Credential
 
 
@@ -45,44 +44,46 @@ class ExecPlugin(ExecAuth):
 
     def __init__(self, plugin: UserExec, cluster: Mapping[str, Any] | None = None) -> None:
         super().__init__(plugin)
+        # `spec.cluster` for the plugin; None where it does not request it.
         self._cluster = cluster
-        """What the plugin is told about the cluster; None where it did not ask."""
         if plugin.apiVersion not in _VERSIONS:
             raise Stalled(
                 "KubeconfigInvalid",
                 f"users[].user.exec.apiVersion is {plugin.apiVersion[:64]!r}; "
                 f"use client.authentication.k8s.io/v1",
             )
-        self._turn = asyncio.Lock()
+        # One run of the plugin at a time.
+        self._lock = asyncio.Lock()
+        # The last token; empty before the first run.
         self._token = ""
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        used = self._token or await self._renewed("")
+        used = self._token or await self._renew_token("")
         request.headers["Authorization"] = f"Bearer {used}"
         response = yield request
         if response.status_code != 401:
             return
-        request.headers["Authorization"] = f"Bearer {await self._renewed(used)}"
+        request.headers["Authorization"] = f"Bearer {await self._renew_token(used)}"
         yield request
 
-    async def _renewed(self, refused: str) -> str:
-        """A token other than `refused`; whoever comes second finds the first one's."""
-        async with self._turn:
+    async def _renew_token(self, refused: str) -> str:
+        """A token other than `refused`; concurrent callers share one run of the plugin."""
+        async with self._lock:
             if self._token == refused:
-                self._token = await self._printed()
+                self._token = await self._run_plugin()
                 redaction.process.add(self._token)
                 if refused:
                     redaction.process.discard(refused)
             return self._token
 
-    async def _printed(self) -> str:
+    async def _run_plugin(self) -> str:
         plugin = self._exec
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
                 output = await _output(_command(plugin), _environment(plugin, self._cluster))
-            return msgspec.json.decode(output, type=_Answer).status.token
+            return msgspec.json.decode(output, type=_ExecCredential).status.token
         except TimeoutError as error:
             raise _failed(plugin, f"did not end within {PLUGIN_SECONDS:g} s") from error
         except OSError as error:
@@ -94,7 +95,7 @@ class ExecPlugin(ExecAuth):
 def exec_authentication(
     user: User, plugin_cluster: Mapping[str, Any] | None = None
 ) -> httpx2.Auth | None:
-    """How requests of this user are authenticated; None where a client certificate does it."""
+    """The authentication of this user; None where a client certificate does it."""
     if user.token:
         redaction.process.add(user.token.strip())
     if user.password:
@@ -105,18 +106,18 @@ def exec_authentication(
 
 
 async def _output(command: Sequence[str], environment: dict[str, str]) -> bytes:
-    """What the plugin prints; OSError where it says that it failed."""
+    """The stdout of the plugin; OSError where it exits with an error."""
     process = await process_group.started(
         *command, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
     )
     try:
-        printed, said = await process.communicate()
+        stdout, stderr = await process.communicate()
     finally:
         await process_group.end(process)
     if process.returncode != 0:
-        words = said.decode("utf-8", "replace").strip()
-        raise OSError(f"exit status {process.returncode}: {words}")
-    return printed
+        text = stderr.decode("utf-8", "replace").strip()
+        raise OSError(f"exit status {process.returncode}: {text}")
+    return stdout
 
 
 def _failed(plugin: UserExec, how: str) -> Retryable:
@@ -135,5 +136,5 @@ def _environment(plugin: UserExec, cluster: Mapping[str, Any] | None) -> dict[st
         "kind": "ExecCredential",
         "spec": {"interactive": False} | ({"cluster": cluster} if cluster else {}),
     }
-    told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
-    return {**os.environ, **told, **{var.name: var.value for var in plugin.env or []}}
+    exec_info = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+    return {**os.environ, **exec_info, **{var.name: var.value for var in plugin.env or []}}

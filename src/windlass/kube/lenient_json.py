@@ -1,8 +1,8 @@
-"""JSON seen as brackets and strings only, for text that parsers refuse.
+"""Lenient JSON scanner: brackets and strings only, for text that parsers refuse.
 
-Parsers stumble over text that is not UTF-8, lone surrogates or endless nesting. Where
-an object begins and ends can be told without any of that. The cost is linear and no
-recursion is involved, so depth does not matter. Only poison comes here.
+Parsers fail on text that is not UTF-8, lone surrogates or endless nesting. Where an object begins
+and ends can be found without decoding. The cost is linear and there is no recursion, so depth does
+not matter. Only unreadable objects are scanned here.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
-"""An endless, gap-free view of one scope: what is there, then what changes.
+"""Reflector: an endless, gap-free view of one scope, first a snapshot, then changes.
 
-This is the acting half; `cursor` holds the rules and the transition table. What a
-consumer may rely on:
+This is the I/O half; `reflector_state` holds the rules and the transition table. A consumer may
+rely on:
 
-1. SnapshotStarted ... SnapshotComplete holds every live object once as Observed with
-   `initial`; a DELETED in between takes one away again. SnapshotAbandoned in its place
-   means that nothing may be concluded, least of all an absence.
+1. SnapshotStarted ... SnapshotComplete contains every live object once as Observed with `initial`;
+   a DELETED in between takes one away again. SnapshotAbandoned instead means that nothing may be
+   concluded, least of all an absence.
 2. Every change after a complete snapshot is Observed, or a new snapshot begins.
-3. An object may be seen twice (after a resume), never in a wrong order.
-4. Interrupted comes after every ending, with the wait before the next attempt, and is
-   followed by Resumed or a snapshot; objects are bytes as the server sent them, also when
-   no parser will read them.
-5. Scopes share nothing but the knowledge which types must be listed, so a failing scope
-   delays no other.
+3. An object may be observed twice (after a resume), never in a wrong order.
+4. Interrupted comes after every ending, with the wait before the next attempt, and is followed by
+   Resumed or a snapshot; objects are bytes as the server sent them, also when no parser reads them.
+5. Scopes share nothing except which types must be listed, so a failing scope delays no other.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _LARGE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A type in one namespace; an empty namespace is all of them, or none to have.
+    """A type in one namespace; an empty namespace: all of them, or a cluster-scoped type.
 
     With a `selector` only objects with those labels; one that loses them counts as deleted.
     With a `name` only the object of that name, which is all that a Role may allow.
@@ -68,8 +66,8 @@ class Scope:
 
     def __str__(self) -> str:
         type_ = f"{self.gvr} {self.name}" if self.name else str(self.gvr)
-        place = f"{type_} in {self.namespace}" if self.namespace else type_
-        return f"{place} with {self.selector}" if self.selector else place
+        text = f"{type_} in {self.namespace}" if self.namespace else type_
+        return f"{text} with {self.selector}" if self.selector else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class SnapshotStarted:
 
 
 class Observed(msgspec.Struct, frozen=True, gc=False):
-    """One object as the server sent it. A Struct, because there are many."""
+    """One object as the server sent it; a Struct, because there are many."""
 
     type: ChangeType
     object: bytes
@@ -87,7 +85,7 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotComplete:
-    """Every live object of the scope has been seen since SnapshotStarted."""
+    """Every live object of the scope was observed since SnapshotStarted."""
 
     resource_version: str
     objects: int
@@ -96,26 +94,26 @@ class SnapshotComplete:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAbandoned:
-    """It broke before the end: nothing may be concluded from it."""
+    """The snapshot ended early: nothing may be concluded from it."""
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The stream ended; the next attempt starts after `retry_seconds`. `status` is HTTP's or 0."""
+    """The stream ended; the next attempt starts after `retry_seconds`. `status`: HTTP's, or 0."""
 
     reason: Reason
     message: str
     retry_seconds: float
     status: int = 0
     resumes: bool = True
-    """Whether the next attempt goes on where this one ended; else a snapshot comes first."""
+    """Whether the next attempt continues where this one ended; else a snapshot comes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The server took the stream up again where it was interrupted; nothing is missing."""
+    """The stream continues where it was interrupted; no change is missing."""
 
 
 ReflectorEvent: TypeAlias = (
@@ -133,31 +131,31 @@ async def reflect(
     clock: Clock | None = None,
     rng: random.Random | None = None,
 ) -> AsyncGenerator[ReflectorEvent, None]:
-    """Everything that is and happens in `scope`, until the consumer closes it."""
-    follower = _Reflector(
+    """The objects of `scope` and their changes, until the consumer closes the generator."""
+    reflector = _Reflector(
         connection, scope, settings, clock or SystemClock(), rng or random.Random()
     )
     while True:
-        async with aclosing(follower.attempt()) as items:
-            async for item in items:
-                yield item
-        verdict = follower.verdict
-        if verdict.abandons_snapshot:
-            yield SnapshotAbandoned(verdict.ending.message)
-        if not verdict.is_silent:
-            yield _interrupted(verdict)
-        await asyncio.sleep(verdict.wait_seconds)
+        async with aclosing(reflector.attempt()) as events:
+            async for event in events:
+                yield event
+        next_step = reflector.next_step
+        if next_step.abandons_snapshot:
+            yield SnapshotAbandoned(next_step.ending.message)
+        if not next_step.is_silent:
+            yield _interrupted(next_step)
+        await asyncio.sleep(next_step.wait_seconds)
 
 
-def _interrupted(verdict: NextStep) -> Interrupted:
-    ending = verdict.ending
+def _interrupted(next_step: NextStep) -> Interrupted:
+    ending = next_step.ending
     return Interrupted(
-        ending.reason, ending.message, verdict.wait_seconds, ending.status, verdict.resumes
+        ending.reason, ending.message, next_step.wait_seconds, ending.status, next_step.resumes
     )
 
 
 class _Reflector:
-    """One scope: runs attempts, each of which ends in a verdict."""
+    """Runs the attempts of one scope; after each of them `next_step` is set."""
 
     def __init__(
         self,
@@ -171,18 +169,22 @@ class _Reflector:
         self._scope = scope
         self._settings = settings
         self._clock = clock
-        self._cursor = ReflectorState(settings, rng, watchlist=self._may_watchlist())
+        self._state = ReflectorState(settings, rng, watchlist=self._may_watchlist())
+        # The last observed object, whose version is not read yet; empty: the state is current.
         self._last = b""
+        # Live objects in the WatchList snapshot under way.
         self._live = 0
+        # Whether the consumer got Interrupted and so must get Resumed or a snapshot.
         self._interrupted = False
-        self.verdict: NextStep
+        # What follows from the last attempt; unset before the first ended.
+        self.next_step: NextStep
 
     async def attempt(self) -> AsyncGenerator[ReflectorEvent, None]:
-        """Snapshot or resume, then follow until the stream ends; sets `verdict`."""
+        """Snapshot or resume, then watch until the stream ends; sets `next_step`."""
         if not self._may_watchlist():
-            self._cursor.prefer_list()
+            self._state.prefer_list()
         try:
-            if self._cursor.state is ReflectorPhase.LIST:
+            if self._state.state is ReflectorPhase.LIST:
                 async with aclosing(self._list()) as items:
                     async for item in items:
                         yield item
@@ -194,13 +196,13 @@ class _Reflector:
             ending = reflector_state.classify_ending(error)
         except Retryable as error:
             ending = Ending("error", str(error))
-        self._settle(ending)
+        self._finish_attempt(ending)
 
-    def _settle(self, ending: Ending) -> None:
+    def _finish_attempt(self, ending: Ending) -> None:
         self._read_last()
-        self.verdict = self._cursor.ended(ending, self._clock.monotonic())
-        self._interrupted = not self.verdict.is_silent
-        if not self._cursor.uses_watchlist:
+        self.next_step = self._state.ended(ending, self._clock.monotonic())
+        self._interrupted = not self.next_step.is_silent
+        if not self._state.uses_watchlist:
             self._connection.without_watchlist.add(self._scope.gvr)
 
     def _may_watchlist(self) -> bool:
@@ -220,14 +222,14 @@ class _Reflector:
                 if version is None:
                     # All pages show the state at the first one's version.
                     version = page.resource_version
-                    self._cursor.opened(self._clock.monotonic())
+                    self._state.opened(self._clock.monotonic())
                     yield SnapshotStarted()
                 for item in page.items:
                     yield Observed("ADDED", item, True)
                 objects += len(page.items)
         if version is None:
             raise Unavailable(0, "Incomplete", "the list had no page")
-        self._cursor.synced(version)
+        self._state.synced(version)
         yield SnapshotComplete(version, objects, "list")
 
     async def _watch(self) -> AsyncGenerator[ReflectorEvent, None]:
@@ -235,16 +237,16 @@ class _Reflector:
             self._connection,
             self._scope.gvr,
             self._scope.namespace,
-            resource_version=self._cursor.version,
-            initial_events=self._cursor.state is ReflectorPhase.WATCHLIST,
-            timeout_seconds=self._cursor.watch_seconds(),
+            resource_version=self._state.version,
+            initial_events=self._state.state is ReflectorPhase.WATCHLIST,
+            timeout_seconds=self._state.watch_seconds(),
             idle_seconds=self._settings.idle_seconds,
             label_selector=self._scope.selector,
             field_selector=self._scope.field_selector,
         )
         async with opened as stream:
-            self._cursor.opened(self._clock.monotonic())
-            if self._cursor.in_snapshot:
+            self._state.opened(self._clock.monotonic())
+            if self._state.in_snapshot:
                 self._live = 0
                 yield SnapshotStarted()
             elif self._interrupted:
@@ -260,36 +262,37 @@ class _Reflector:
                 for event in events:
                     if event.type in _CHANGES:
                         yield self._observed(event)
-                    elif complete := self._notice(event):
+                    elif complete := self._bookmark(event):
                         yield complete
 
     def _observed(self, event: WatchLine) -> Observed:
-        initial = self._cursor.in_snapshot
+        initial = self._state.in_snapshot
         if initial:
             self._live += (event.type == "ADDED") - (event.type == "DELETED")
         else:
-            # The version is read when it is needed: at the end of the stream.
+            # Decoding costs time: the version is read only at the end of the stream.
             self._last = event.object
+            # A large object must not stay in memory until then.
             if len(event.object) > _LARGE:
                 self._read_last()
         return Observed(cast("ChangeType", event.type), event.object, initial)
 
-    def _notice(self, event: WatchLine) -> SnapshotComplete | None:
+    def _bookmark(self, event: WatchLine) -> SnapshotComplete | None:
         if event.type == "ERROR":
             raise watch.error_event(event.object)
         if event.type != "BOOKMARK":
             raise EnvelopeBroken(f"an event of the unknown type {event.type[:16]!r}")
         version, ends = watch.bookmark_version(event.object)
-        if self._cursor.in_snapshot:
+        if self._state.in_snapshot:
             if not ends:
                 return None
-            self._cursor.synced(version)
+            self._state.synced(version)
             return SnapshotComplete(version, self._live, "watchlist")
         self._last = b""
-        self._cursor.moved(version)
+        self._state.moved(version)
         return None
 
     def _read_last(self) -> None:
         if self._last:
-            self._cursor.moved(watch.resource_version(self._last))
+            self._state.moved(watch.resource_version(self._last))
             self._last = b""

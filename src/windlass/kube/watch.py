@@ -1,22 +1,18 @@
-"""One watch request, from its answer to its end.
+"""Watch request: one stream of events, from its response to its end.
 
-`open_watch` returns as soon as the server has said 200; its `batches` end when the
-server closes cleanly between two lines. Every other end is an error: ApiError (a
-status, a broken transport, Idle when no byte came for too long) or EnvelopeBroken. A
-half line at the end is never handed out.
+`open_watch` returns as soon as the server responded with 200; its `batches` end when the server
+closes cleanly between two lines. Every other end is an error: ApiError (a status, a broken
+transport, Idle when no byte came for too long) or EnvelopeBroken. A half line at the end is never
+delivered.
 
-What one line of a watch says, without reading the object in it.
+`parse_line` decodes the envelope of one event; the object stays bytes. An object may be unreadable
+for a parser (text that is not UTF-8, lone surrogates, endless nesting) and still be a proper object
+of the API server: then its bytes are cut out of the line and passed on, and the reader of objects
+decides. A line whose brackets do not close is no event: `EnvelopeBroken`.
 
-The envelope is decoded, the object stays bytes. An object may be poison for a parser
-(text that is not UTF-8, lone surrogates, nesting without end) and still be a proper
-object of the API server: then its bytes are cut out of the line and passed on, and
-whoever reads objects judges it. A line whose brackets do not close is no event at all:
-`EnvelopeBroken`.
-
-Lines out of a byte stream, however it is cut into chunks.
-
-There is no limit to a line: an object of 1.5 MiB is one line in many chunks. Parts of
-an unfinished line are kept apart and joined once, so the cost is linear in the bytes.
+`LineSplitter` splits chunks into lines. A line has no size limit: an object of 1.5 MiB is one line
+in many chunks. Parts of an unfinished line are kept apart and joined once, so the cost is linear in
+the bytes.
 """
 
 from __future__ import annotations
@@ -41,6 +37,7 @@ class LineSplitter:
     __slots__ = ("_parts",)
 
     def __init__(self) -> None:
+        # The chunks of the unfinished line.
         self._parts: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -57,7 +54,7 @@ class LineSplitter:
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether the stream stands in the middle of a line."""
+        """Whether the last chunk ended in the middle of a line."""
         return bool(self._parts)
 
 
@@ -69,7 +66,7 @@ class EnvelopeBroken(ValueError):
 
 
 class WatchLine(msgspec.Struct, frozen=True, gc=False):
-    """One event: its type and the bytes of its object. A Struct, because there are many."""
+    """One event: its type and the bytes of its object; a Struct, because there are many."""
 
     type: str
     object: bytes
@@ -101,7 +98,7 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _bookmark = msgspec.json.Decoder(_Bookmark)
 _head = msgspec.json.Decoder(_Head)
 
-_PROBLEMS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OPENING = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z]{1,16})"\s*,\s*"object"\s*:\s*')
 
 
@@ -109,8 +106,8 @@ def parse_line(line: bytes) -> WatchLine:
     """The event in a line; EnvelopeBroken if there is none."""
     try:
         envelope = _envelope.decode(line)
-    except _PROBLEMS:
-        return _cut_out(line)
+    except _DECODE_ERRORS:
+        return _parse_leniently(line)
     return WatchLine(envelope.type, bytes(envelope.object))
 
 
@@ -118,15 +115,15 @@ def resource_version(obj: bytes) -> str | None:
     """The version of an object; None if it cannot be read."""
     try:
         return _head.decode(obj).metadata.resourceVersion or None
-    except _PROBLEMS:
+    except _DECODE_ERRORS:
         return None
 
 
 def bookmark_version(obj: bytes) -> tuple[str, bool]:
-    """The version a bookmark stands at, and whether it ends the initial events."""
+    """The version of a bookmark, and whether it ends the initial events."""
     try:
         metadata = _bookmark.decode(obj).metadata
-    except _PROBLEMS as error:
+    except _DECODE_ERRORS as error:
         raise EnvelopeBroken("a bookmark cannot be read") from error
     ends = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
     return metadata.resourceVersion, ends
@@ -140,7 +137,7 @@ def error_event(obj: bytes) -> ApiError:
     return errors.from_status(status)
 
 
-def _cut_out(line: bytes) -> WatchLine:
+def _parse_leniently(line: bytes) -> WatchLine:
     opening = _OPENING.match(line)
     body = line[opening.end() :].rstrip() if opening else b""
     obj = body[:-1].rstrip()
@@ -156,16 +153,16 @@ class WatchStream:
         self._body = body
 
     async def batches(self) -> AsyncGenerator[list[WatchLine], None]:
-        """Events in order, as many at a time as had arrived.
+        """Events in order, as many at a time as have arrived.
 
-        A broken line comes to light after the events before it.
+        A broken line is raised after the events before it.
         """
         splitter = LineSplitter()
-        open_line = parse_line
+        parse = parse_line
         async for chunk in self._body:
             events: list[WatchLine] = []
             try:
-                events.extend(map(open_line, splitter.feed(chunk)))
+                events.extend(map(parse, splitter.feed(chunk)))
             except EnvelopeBroken:
                 yield events
                 raise
@@ -188,7 +185,7 @@ async def open_watch(
     label_selector: str = "",
     field_selector: str = "",
 ) -> AsyncIterator[WatchStream]:
-    """A watch from `resource_version` on, or from a consistent state with its initial events."""
+    """Open a watch from `resource_version` on, or one that starts with a snapshot."""
     params = {
         "watch": "true",
         "allowWatchBookmarks": "true",

@@ -65,7 +65,7 @@ async def test_gateways_are_told_counted_and_ready(fleet: Fleet, running: Runnin
     binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
     assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
     assert (await fleet.told())["jitterMs"] == "100"
-    assert running.controller._listings._git._turns is not None, "git children are bounded"
+    assert running.controller._listings._git._slots is not None, "git children are bounded"
     place = {"cr_namespace": fleet.namespace, "cr": "site"}
     assert running.value("synced", **place) == 2
     assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1

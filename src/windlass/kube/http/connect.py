@@ -1,9 +1,8 @@
-"""Opens connections to an API server, and puts requests into bytes.
+"""Opens connections to an API server, and encodes request heads.
 
-asyncio gives each TLS connection a buffer of a quarter of a megabyte for as long as it
-lives. There may be hundreds of connections and they are silent most of the time, so here
-it is a few records of TLS, for these connections and no others of the process. A
-connection whose opening is given up is closed.
+asyncio gives each TLS connection a buffer of 256 KiB for as long as it lives. There may be hundreds
+of connections, idle most of the time, so here the buffer is a few TLS records, for these
+connections only. A connection whose opening is cancelled is closed.
 """
 
 from __future__ import annotations
@@ -34,28 +33,28 @@ class _SmallTls(sslproto.SSLProtocol):
 async def open_connection(
     request: httpx2.Request, tls: ssl.SSLContext, tls_server_name: str = ""
 ) -> Response:
-    """A new connection to where `request` goes, before anything was sent.
+    """Open a connection to the server of `request`; nothing is sent yet.
 
-    `tls_server_name` is the name that the server must prove to have, if it is not its host.
+    `tls_server_name` is the name that the certificate must carry, if it is not the host.
     """
     url, timeouts = request.url, request.extensions.get("timeout", {})
     port = url.port or (443 if url.scheme == "https" else 80)
-    opened = Response(timeouts.get("read"))
+    response = Response(timeouts.get("read"))
     try:
         async with asyncio.timeout(timeouts.get("connect")):
             if url.scheme == "https":
-                await _secure(url.host, port, opened, tls, tls_server_name or url.host)
+                await _secure(url.host, port, response, tls, tls_server_name or url.host)
             else:
-                await _plain(url.host, port, opened)
+                await _plain(url.host, port, response)
     except TimeoutError as error:
         raise httpx2.ConnectTimeout("connecting took too long", request=request) from error
     except (OSError, ssl.SSLError) as error:
         raise httpx2.ConnectError(str(error), request=request) from error
-    return opened
+    return response
 
 
 def request_head(request: httpx2.Request, *, connection: bytes) -> bytes:
-    """The first line and the headers; `connection` says whether it is the last request."""
+    """The request line and headers; `connection` is keep-alive or close."""
     lines = [request.method.encode() + b" " + request.url.raw_path + b" HTTP/1.1"]
     lines += [b": ".join(header) for header in request.headers.raw if header[0] != b"Connection"]
     if any(b"\r" in line or b"\n" in line for line in lines):
@@ -65,28 +64,30 @@ def request_head(request: httpx2.Request, *, connection: bytes) -> bytes:
 
 
 async def _secure(
-    host: str, port: int, opened: Response, tls: ssl.SSLContext, proven_name: str
+    host: str, port: int, response: Response, tls: ssl.SSLContext, proven_name: str
 ) -> None:
     loop = asyncio.get_running_loop()
-    shaken: asyncio.Future[None] = loop.create_future()
+    handshake: asyncio.Future[None] = loop.create_future()
     try:
         transport, _ = await loop.create_connection(
-            lambda: _SmallTls(loop, opened, tls, shaken, server_hostname=proven_name), host, port
+            lambda: _SmallTls(loop, response, tls, handshake, server_hostname=proven_name),
+            host,
+            port,
         )
         _keep_alive(transport.get_extra_info("socket"))
         try:
-            await shaken
+            await handshake
         except BaseException:
             transport.abort()
             raise
     finally:
-        # Whoever gave up hears of no failure any more.
-        shaken.cancel()
+        # After a cancellation the protocol must not set a result or exception any more.
+        handshake.cancel()
 
 
-async def _plain(host: str, port: int, opened: Response) -> None:
+async def _plain(host: str, port: int, response: Response) -> None:
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_connection(lambda: opened, host, port)
+    transport, _ = await loop.create_connection(lambda: response, host, port)
     _keep_alive(transport.get_extra_info("socket"))
 
 

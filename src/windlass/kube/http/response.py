@@ -1,14 +1,14 @@
-"""One HTTP/1.1 answer as it arrives on a socket.
+"""One HTTP/1.1 response as it arrives on a socket.
 
 Rules
-1. Bytes of the body are handed out in order, each once, in batches of all there is.
-2. Above `HIGH_WATER` bytes that nobody has fetched the socket is no longer read.
-3. The idle deadline runs only while somebody waits for bytes; any byte starts it anew.
-4. After a fault everything that arrived before it is still handed out, then the fault.
-5. An end that the framing does not announce is a fault, unless the framing is "until
-   the connection closes".
-6. The connection is given back only after a whole answer with nothing behind it, where the
-   server means to keep it.
+1. Bytes of the body are delivered in order, each once, in batches of all that arrived.
+2. Above `HIGH_WATER` unread bytes the socket is no longer read.
+3. The idle deadline runs only while a reader waits for bytes; any byte restarts it.
+4. After a fault everything that arrived before it is still delivered, then the fault is raised.
+5. An end that the framing does not announce is a fault, unless the framing is "until the connection
+   closes".
+6. The connection is given back only after a complete response with nothing behind it, where the
+   server keeps it alive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HIGH_WATER = 256 * 1024
 
 
 class Response(asyncio.Protocol):
-    """Receives one answer; `answered` waits for its head, `read` for more of its body."""
+    """Protocol that receives one response; `answered` waits for its head, `read` for its body."""
 
     def __init__(self, idle_seconds: float | None) -> None:
         self.status = 0
@@ -31,18 +31,29 @@ class Response(asyncio.Protocol):
         self._idle_seconds = idle_seconds
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
+        # None before the connection is made and after it was given back.
         self._transport: asyncio.Transport | None = None
+        # Body bytes that were not read yet, and their number.
         self._parts: list[bytes] = []
         self._size = 0
+        # Whether reading from the socket is paused (rule 2).
         self._paused = False
+        # Whether status and headers are complete.
         self._has_head = False
+        # Whether the headers announce where the body ends.
         self._is_framed = False
+        # Whether the whole response has arrived.
         self._is_complete = False
-        self._is_kept = False
+        # Whether the server keeps the connection after this response.
+        self._keeps_alive = False
+        # The first fault; raised after the bytes before it were read.
         self._fault: httpx2.TransportError | None = None
+        # Set while a reader waits.
         self._waiter: asyncio.Future[None] | None = None
-        self._heard = 0.0
-        self._alarm: asyncio.TimerHandle | None = None
+        # When the last byte arrived or the wait began, on the clock of the loop.
+        self._received_at = 0.0
+        # Checks the idle deadline; None while it does not run.
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def send(self, request: bytes) -> None:
         assert self._transport is not None
@@ -53,7 +64,7 @@ class Response(asyncio.Protocol):
         await self._until(lambda: self._has_head)
 
     async def read(self) -> bytes:
-        """More of the body, at least a byte; nothing means that it is complete."""
+        """The next batch of the body; empty: it is complete."""
         if not self._parts:
             await self._until(lambda: bool(self._parts) or self._is_complete)
         batch = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -65,24 +76,24 @@ class Response(asyncio.Protocol):
         return batch
 
     async def whole(self) -> bytes:
-        """The body from here to its end."""
+        """The rest of the body."""
         batches = []
         while batch := await self.read():
             batches.append(batch)
         return b"".join(batches)
 
     def given_back(self) -> asyncio.Transport | None:
-        """The connection, for another exchange; None where it has to be closed."""
-        if not self._is_complete or not self._is_kept or self._fault is not None:
+        """The connection, for another request; None where it has to be closed."""
+        if not self._is_complete or not self._keeps_alive or self._fault is not None:
             return None
         transport, self._transport = self._transport, None
         return None if transport is None or transport.is_closing() else transport
 
     def close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         if self._transport is not None:
-            # A graceful TLS goodbye to a frozen peer would keep the socket for half a minute.
+            # A graceful TLS shutdown with a frozen peer would keep the socket for half a minute.
             self._transport.abort()
 
     # What asyncio calls.
@@ -92,7 +103,7 @@ class Response(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._heard = self._loop.time()
+        self._received_at = self._loop.time()
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -132,13 +143,13 @@ class Response(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_complete = True
-        self._is_kept = self._parser.should_keep_alive()
+        self._keeps_alive = self._parser.should_keep_alive()
 
     # Waiting.
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        self._heard = self._loop.time()
-        self._set_alarm()
+        self._received_at = self._loop.time()
+        self._start_idle_timer()
         while not holds():
             if self._fault is not None:
                 raise self._fault
@@ -156,17 +167,19 @@ class Response(asyncio.Protocol):
         if self._fault is None:
             self._fault = fault
 
-    def _set_alarm(self) -> None:
-        if self._alarm is None and self._idle_seconds is not None:
-            self._alarm = self._loop.call_at(self._heard + self._idle_seconds, self._ring)
+    def _start_idle_timer(self) -> None:
+        if self._idle_timer is None and self._idle_seconds is not None:
+            self._idle_timer = self._loop.call_at(
+                self._received_at + self._idle_seconds, self._on_idle_timer
+            )
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _on_idle_timer(self) -> None:
+        self._idle_timer = None
         if self._waiter is None:
             return
         assert self._idle_seconds is not None
-        if self._loop.time() < self._heard + self._idle_seconds:
-            self._set_alarm()
+        if self._loop.time() < self._received_at + self._idle_seconds:
+            self._start_idle_timer()
             return
         self._fail(httpx2.ReadTimeout("no byte in time"))
         self._wake()

@@ -1,28 +1,24 @@
-"""An HTTP transport for questions to one server, over connections that are kept.
+"""HTTP transports for one API server: pooled for requests, one connection each for streams.
 
-Rules
-1. All requests go to the same server: a kept connection is taken for any of them.
-2. At most `MOST_OPEN` questions are under way; who comes then waits for a place, as long as the
-   request's `pool` timeout says.
-3. A connection is kept only after an answer that came whole, and only if the server keeps
-   it too. After any fault, cancellation included, it is closed: what may still arrive on it
-   belongs to nobody.
-4. A kept connection that the server ends, or on which it speaks unasked, is closed at once.
-   At most `MOST_IDLE` are kept, none is used after `IDLE_SECONDS`; the one used last is used
-   first, so those that nobody needs grow old.
+`PooledTransport`
+1. All requests go to the same server: an idle connection is used for any of them.
+2. At most `MOST_OPEN` requests are under way; further ones wait for a slot, as long as the `pool`
+   timeout of the request.
+3. A connection is kept only after a complete response, and only if the server keeps it too. After
+   any fault, cancellation included, it is closed: no request may get what still arrives on it.
+4. An idle connection that the server closes, or sends on unasked, is closed at once. At most
+   `MOST_IDLE` are kept, none is used after `IDLE_SECONDS`; the one used last is used first, so
+   surplus ones expire.
 5. Nothing is sent twice: a connection that ends under a request is a fault of the request.
 
-The HTTP library's own pool serves the same purpose at 2.5 times the processor time per
-request: it asks the kernel about every kept connection before every request and speaks TLS
-through four layers of streams.
+The pool of the HTTP library does the same at 2.5 times the processor time per request: it polls the
+kernel for every idle connection before every request and runs TLS through four layers of streams.
 
-An HTTP transport for streams that stay open for minutes.
-
-One TCP connection per request, closed with its response: no pool, so nothing waits
-for a slot and nothing is reused after a fault. The answer is parsed in C, chunk
-framing included, and handed on in batches as large as the socket had them ready; this
-makes a watch event cost a fraction of what a general client asks for it. Requests
-carry no body. Timeouts are those of the request: `connect`, and `read` between bytes.
+`StreamTransport` is for watches, which stay open for minutes: one TCP connection per request,
+closed with its response, so nothing waits for a slot and nothing is reused after a fault. The
+response is parsed in C, chunk framing included, and delivered in batches as large as the socket had
+them ready; a watch event costs a fraction of what a general client needs. Requests have no body.
+Timeouts are those of the request: `connect`, and `read` between bytes.
 """
 
 from __future__ import annotations
@@ -44,18 +40,20 @@ IDLE_SECONDS = 30.0
 
 
 class PooledTransport(httpx2.AsyncBaseTransport):
-    """Asks one question at a time on each of its connections."""
+    """Sends one request at a time on each of its connections."""
 
     def __init__(self, tls: ssl.SSLContext, tls_server_name: str = "") -> None:
         self._tls = tls
         self._tls_server_name = tls_server_name
-        self._places = asyncio.Semaphore(MOST_OPEN)
+        self._slots = asyncio.Semaphore(MOST_OPEN)
+        # Responses under way.
         self._open: set[Response] = set()
-        self._kept: list[_PooledConnection] = []
+        # Idle connections, the one used last at the end.
+        self._idle: list[_PooledConnection] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        async with self._place(request):
-            exchange = self._resumed(request) or await connect.open_connection(
+        async with self._slot(request):
+            exchange = self._reuse_idle(request) or await connect.open_connection(
                 request, self._tls, self._tls_server_name
             )
             self._open.add(exchange)
@@ -73,33 +71,33 @@ class PooledTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         for exchange in tuple(self._open):
             exchange.close()
-        while self._kept:
-            self._kept.pop().transport.abort()
+        while self._idle:
+            self._idle.pop().transport.abort()
 
     @asynccontextmanager
-    async def _place(self, request: httpx2.Request) -> AsyncIterator[None]:
+    async def _slot(self, request: httpx2.Request) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(request.extensions.get("timeout", {}).get("pool")):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError as error:
             text = f"{MOST_OPEN} requests were under way all the time"
             raise httpx2.PoolTimeout(text, request=request) from error
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
-    def _resumed(self, request: httpx2.Request) -> Response | None:
-        """A kept connection, ready for `request`; None where there is none to trust."""
+    def _reuse_idle(self, request: httpx2.Request) -> Response | None:
+        """An idle connection, prepared for `request`; None where there is no usable one."""
         oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
-        while self._kept:
-            kept = self._kept.pop()
-            if kept.since < oldest or kept.is_stale():
-                kept.transport.abort()
+        while self._idle:
+            idle = self._idle.pop()
+            if idle.since < oldest or idle.is_stale():
+                idle.transport.abort()
                 continue
             exchange = Response(request.extensions.get("timeout", {}).get("read"))
-            kept.transport.set_protocol(exchange)
-            exchange.connection_made(kept.transport)
+            idle.transport.set_protocol(exchange)
+            exchange.connection_made(idle.transport)
             return exchange
         return None
 
@@ -107,19 +105,19 @@ class PooledTransport(httpx2.AsyncBaseTransport):
         transport = exchange.given_back()
         if transport is None:
             return
-        self._kept.append(_PooledConnection(self, transport))
-        if len(self._kept) > MOST_IDLE:
-            self._kept.pop(0).transport.abort()
+        self._idle.append(_PooledConnection(self, transport))
+        if len(self._idle) > MOST_IDLE:
+            self._idle.pop(0).transport.abort()
 
-    def drop(self, kept: _PooledConnection) -> None:
-        """A kept connection has ended or cannot be trusted."""
-        if kept in self._kept:
-            self._kept.remove(kept)
-        kept.transport.abort()
+    def drop(self, idle: _PooledConnection) -> None:
+        """Close an idle connection that has ended or cannot be trusted."""
+        if idle in self._idle:
+            self._idle.remove(idle)
+        idle.transport.abort()
 
 
 class _PooledConnection(asyncio.Protocol):
-    """A connection on which nobody waits for anything."""
+    """Protocol of an idle connection; any event on it closes it."""
 
     def __init__(self, owner: PooledTransport, transport: asyncio.Transport) -> None:
         self.transport = transport
@@ -128,7 +126,7 @@ class _PooledConnection(asyncio.Protocol):
         transport.set_protocol(self)
 
     def is_stale(self) -> bool:
-        """Whether something has arrived of which the loop has not told us yet: an end, mostly."""
+        """Whether data, mostly its end, has arrived that the loop has not delivered yet."""
         if self.transport.is_closing():
             return True
         poll = select.poll()
@@ -171,7 +169,7 @@ class StreamTransport(httpx2.AsyncBaseTransport):
             self.release(exchange)
 
     def release(self, exchange: Response) -> None:
-        """The response of `exchange` is done with."""
+        """Close the connection of a response that is finished."""
         self._open.discard(exchange)
         exchange.close()
 
