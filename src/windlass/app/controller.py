@@ -1,4 +1,4 @@
-"""The controller role: one process that leads, or stands by.
+"""Controller role: one process that leads, or stands by.
 
     controller ── probes, metrics
         └── while leading: gateways
@@ -6,9 +6,9 @@
                            environments
 
 SIGTERM stops intake, writes what is pending, then releases the lease. Losing the lease ends all
-capabilities at once; the process goes on as a candidate. No capability writes to the API server
-or to Git without the lease, also not when it wakes from a pause: both check right before. A
-capability that cannot work yet is restarted by itself and disturbs no other.
+capabilities at once; the process stays a candidate. No capability writes to the API server or to
+Git without the lease, also not after a pause of the process: both check right before. A capability
+that fails is restarted alone and disturbs no other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Capability(Protocol):
-    """A capability; `run` works until cancelled, `unready` says why it does not yet."""
+    """A capability; `run` works until cancelled, `why_not_ready` is for the readiness probe."""
 
     @property
     def name(self) -> str: ...
@@ -61,7 +61,7 @@ class Capability(Protocol):
 
 
 async def run_with_restarts(capability: Capability) -> None:
-    """Run a part, and begin it again after a fault that may pass."""
+    """Run a capability, and restart it after any WindlassError except Fatal."""
     while True:
         try:
             await capability.run()
@@ -82,15 +82,19 @@ class ControllerRole:
         self._connection = connection
         self._clock = clock
         self._installation = Installation(settings.release, settings.namespace)
+        # Metrics of all capabilities, served at /metrics.
         self._registry = CollectorRegistry()
         self._reverser_metrics = MirrorMetrics(ReverserMetrics(self._registry))
+        # This process as the lease names it.
         self._holder = Holder.local()
         self._leadership = self._build_leadership()
+        # Refuses writes without the lease; the election itself uses `_connection`.
         self._guarded_connection = connection.fenced(self._may_write)
-        wanted = settings.capabilities
+        enabled = settings.capabilities
         self._capabilities = tuple(
-            capability for capability in self._build_capabilities() if capability.name in wanted
+            capability for capability in self._build_capabilities() if capability.name in enabled
         )
+        # Set by SIGTERM and SIGINT.
         self._stopping = asyncio.Event()
 
     def _build_leadership(self) -> LeaderElection:
@@ -133,7 +137,7 @@ class ControllerRole:
         )
 
     async def run(self) -> None:
-        """Serve until a signal asks to stop."""
+        """Run until a signal requests the stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
@@ -150,7 +154,7 @@ class ControllerRole:
                 await asyncio.gather(election, return_exceptions=True)
 
     async def _follow_lease(self) -> None:
-        """Lead while the lease is ours, stand by while it is not."""
+        """Run the capabilities while the lease is ours, stand by while it is not."""
         while True:
             if not self._leadership.acquired.is_set():
                 _log.info("standing by", lease=self._installation.lease)
@@ -186,7 +190,7 @@ class ControllerRole:
             yield
 
     def _readiness(self, capability: Capability) -> endpoints.Check:
-        """Why a part does not work yet; a candidate that could lead at any time is ready."""
+        """The readiness check of a capability; a candidate that could lead at any time is ready."""
 
         def unready() -> str | None:
             if not self._settings.leader_elect or self._leadership.acquired.is_set():
@@ -197,12 +201,12 @@ class ControllerRole:
 
 
 async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Run `work` until it ends or `event` is set; then it has ended, and its error is ours."""
-    task, over = asyncio.create_task(work), asyncio.create_task(event.wait())
+    """Run `work` until it ends or `event` is set; then it is cancelled. Raises its error."""
+    task, waiter = asyncio.create_task(work), asyncio.create_task(event.wait())
     try:
-        await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        over.cancel()
+        waiter.cancel()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -211,5 +215,7 @@ async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) ->
 async def run(settings: Settings, kubeconfig: Path | None) -> None:
     """Run the controller role until a signal ends it."""
     memory.limit_arenas()
-    async with Connection.open(kubeconfig=kubeconfig, user_agent="windlass-controller") as found:
-        await ControllerRole(settings, found, clock=SystemClock()).run()
+    async with Connection.open(
+        kubeconfig=kubeconfig, user_agent="windlass-controller"
+    ) as connection:
+        await ControllerRole(settings, connection, clock=SystemClock()).run()

@@ -1,7 +1,7 @@
-"""The three capabilities as the controller role runs them, each with its slice of the settings.
+"""The three capabilities as the controller role runs them, each with its part of the settings.
 
-`run` works until it is cancelled; `why_not_ready` is what the readiness probe reports. Each
-builds its controller anew when it is started again.
+`run` works until it is cancelled; `why_not_ready` is what the readiness probe reports. Each builds
+its controller again when it is restarted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from windlass.web.webhook_identity import ServingNames
 
 
 def git_settings(settings: Settings, api_server: str) -> GitSettings:
-    """The limits and permissions of git; a remote is never at `api_server`."""
+    """The limits and permissions of git; no remote may be at `api_server`."""
     return GitSettings(
         insecure_hosts=frozenset(settings.git_insecure_hosts),
         allow_file=settings.git_allow_file,
@@ -61,7 +61,7 @@ _MIB = 1 << 20
 
 
 def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
-    """Slices the settings of the process."""
+    """The settings of the reverser, from those of the process."""
     return ReverserSettings(
         install=Installation(settings.release, settings.namespace),
         instance=instance,
@@ -96,7 +96,7 @@ def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> Re
 
 
 class ReverserCapability:
-    """Mirrors the cluster; its witness is a process of its own."""
+    """Mirrors the cluster to Git; its admission webhook is a process of its own."""
 
     name = "reverser"
 
@@ -104,7 +104,7 @@ class ReverserCapability:
         self,
         settings: Settings,
         connection: Connection,
-        tally: MirrorMetrics,
+        metrics: MirrorMetrics,
         *,
         holder: str,
         may_push: Callable[[], bool],
@@ -112,22 +112,23 @@ class ReverserCapability:
     ) -> None:
         self._settings = settings
         self._connection = connection
-        self._metrics = tally
+        self._metrics = metrics
         self._holder = holder
         self._may_push = may_push
         self._clock = clock
         self._api = Api(connection)
         self._installation = Installation(settings.release, settings.namespace)
+        # Set when `run` has built it; None before.
         self._controller: Reverser | None = None
 
     async def run(self) -> None:
         git = git_settings(self._settings, self._connection.server)
         settings = reverser_settings(self._settings, self._holder, git)
-        ground = await reverser.load_cluster_identity(self._api, settings)
+        cluster = await reverser.load_cluster_identity(self._api, settings)
         self._controller = Reverser(
             self._connection,
             settings,
-            ground,
+            cluster,
             clock=self._clock,
             metrics=self._metrics,
             may_push=self._may_push,
@@ -135,8 +136,8 @@ class ReverserCapability:
         address = self._settings.webhook_bind_address
         with contextlib.closing(
             server.bind_socket(address.host, address.port, flag="--webhook-bind-address")
-        ) as listening:
-            await self._run_with_webhook(self._controller, ground, listening)
+        ) as bound:
+            await self._run_with_webhook(self._controller, cluster, bound)
 
     def why_not_ready(self) -> str | None:
         running = self._controller
@@ -149,9 +150,9 @@ class ReverserCapability:
         return None if running.attributor.serving else "the witness does not answer yet"
 
     async def _run_with_webhook(
-        self, running: Reverser, ground: ClusterIdentity, listening: socket.socket
+        self, running: Reverser, cluster: ClusterIdentity, bound: socket.socket
     ) -> None:
-        trust = WebhookRegistration(
+        registration = WebhookRegistration(
             self._connection,
             self._installation,
             ServingNames(
@@ -161,9 +162,9 @@ class ReverserCapability:
             self._clock,
             on_registered=running.attributor.set_registered,
         )
-        witness = WebhookSupervisor(
-            listening,
-            lambda: self._webhook_settings(trust, ground),
+        supervisor = WebhookSupervisor(
+            bound,
+            lambda: self._webhook_settings(registration, cluster),
             WebhookListeners(
                 record=running.attributor.add_record,
                 gap=running.attributor.add_gap,
@@ -177,8 +178,8 @@ class ReverserCapability:
         )
         async with asyncio.TaskGroup() as group:
             helpers = [
-                group.create_task(witness.run(), name="witness"),
-                group.create_task(trust.run(witness.reconfigure), name="webhook trust"),
+                group.create_task(supervisor.run(), name="witness"),
+                group.create_task(registration.run(supervisor.reconfigure), name="webhook trust"),
             ]
             try:
                 await running.run()
@@ -187,20 +188,20 @@ class ReverserCapability:
                     helper.cancel()
 
     def _webhook_settings(
-        self, trust: WebhookRegistration, ground: ClusterIdentity
+        self, registration: WebhookRegistration, cluster: ClusterIdentity
     ) -> webhook_frames.ConfigureFrame:
         return webhook_frames.ConfigureFrame(
-            certificate_pem=trust.identity.leaf.cert_pem,
-            key_pem=trust.identity.leaf.key_pem,
+            certificate_pem=registration.identity.leaf.cert_pem,
+            key_pem=registration.identity.leaf.key_pem,
             client_ca_pem=b"",
-            digest_key=ground.digest_key,
+            digest_key=cluster.digest_key,
             sensitive=list(self._settings.sensitive_resource),
-            paths=trust.paths,
+            paths=registration.paths,
         )
 
 
 class GatewaysCapability:
-    """Tells agents which commit their gateway should have."""
+    """Publishes to agents which commit their gateway should have."""
 
     name = "gateways"
 
@@ -216,6 +217,7 @@ class GatewaysCapability:
         self._connection = connection
         self._metrics = metrics
         self._clock = clock
+        # Set when `run` has built it; None before.
         self._controller: GatewaysController | None = None
 
     async def run(self) -> None:
@@ -247,7 +249,7 @@ _SELF_SUBJECT_REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
 
 
 class EnvironmentsCapability:
-    """Makes running copies of Projects."""
+    """Runs Environments: copies of Projects in namespaces of their own."""
 
     name = "environments"
 
@@ -263,6 +265,7 @@ class EnvironmentsCapability:
         self._connection = connection
         self._metrics = metrics
         self._clock = clock
+        # Set when `run` has built it; None before.
         self._controller: EnvironmentsController | None = None
 
     async def run(self) -> None:
@@ -282,10 +285,10 @@ class EnvironmentsCapability:
         )
 
     async def _own_username(self) -> str:
-        """Who we are to the API server: the one whom roles inside a namespace are bound to."""
-        question = {"apiVersion": _SELF_SUBJECT_REVIEWS.api_version, "kind": "SelfSubjectReview"}
+        """Our user name on the API server, which roles inside a namespace are bound to."""
+        review = {"apiVersion": _SELF_SUBJECT_REVIEWS.api_version, "kind": "SelfSubjectReview"}
         answer = await Api(self._connection).create(
-            _SELF_SUBJECT_REVIEWS, question, field_manager="windlass-environments"
+            _SELF_SUBJECT_REVIEWS, review, field_manager="windlass-environments"
         )
         return str(answer["status"]["userInfo"]["username"])
 

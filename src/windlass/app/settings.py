@@ -1,7 +1,7 @@
-"""The one table of settings.
+"""Table of all settings of a process.
 
-Each field of `Settings` declares a setting: its form, default, meaning. From it come
-the flag `--discovery-refresh`, the variable `WINDLASS_DISCOVERY_REFRESH` and the key
+Each field of `Settings` declares a setting: its form, default, meaning (its help text). From it
+come the flag `--discovery-refresh`, the variable `WINDLASS_DISCOVERY_REFRESH` and the key
 `discovery-refresh` of the file given by `--config`. A flag wins over a variable, a
 variable over the file, the file over the default.
 """
@@ -31,7 +31,7 @@ PREFIX = "WINDLASS_"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One line of the table."""
+    """One row of the table."""
 
     attribute: str
     form: Form[Any]
@@ -70,7 +70,7 @@ _LOG_LEVELS: forms.OneOf[LogLevel] = forms.OneOf(get_args(LogLevel))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting of a process, resolved."""
+    """Every setting of a process, resolved; the last argument of each field explains it."""
 
     capabilities: tuple[CapabilityName, ...] = _declare(
         forms.Commas(_CAPABILITY_NAMES, needs_one=True),

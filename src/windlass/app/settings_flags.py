@@ -28,10 +28,10 @@ def accepts_settings(command: Callable[..., R]) -> Callable[..., R]:
     own = [p for p in _parameters(command) if p.name != "settings"]
 
     def run(config: Path | None = None, **options: Any) -> R:
-        # Here, because asking for help needs no YAML.
+        # Imported here, because --help needs no YAML.
         from windlass.app import settings_sources as sources
 
-        flags = {line.name: options.pop(line.attribute) for line in TABLE}
+        flags = {setting.name: options.pop(setting.attribute) for setting in TABLE}
         given = {name: _as_text(value) for name, value in flags.items() if value not in (None, [])}
         settings = sources.resolve(flags=given, environment=os.environ, file=config)
         return command(settings=settings, **options)
@@ -44,8 +44,8 @@ def accepts_settings(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
-    found = inspect.signature(command, eval_str=True).parameters.values()
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in found]
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
 def _as_text(value: bool | str | Sequence[str]) -> str | Sequence[str]:
@@ -57,26 +57,26 @@ def _config_option() -> inspect.Parameter:
     return _parameter("config", Annotated[Path | None, option], None)
 
 
-def _option(line: Setting) -> inspect.Parameter:
-    default = line.form.write(line.default) or "none"
+def _option(setting: Setting) -> inspect.Parameter:
+    default = setting.form.write(setting.default) or "none"
     shown: dict[str, Any] = {
-        "help": f"{line.help} (default {default})",
+        "help": f"{setting.help} (default {default})",
         "show_default": False,
         "rich_help_panel": _PANEL,
     }
-    if isinstance(line.form, forms.Bool):
-        both = typer.Option(f"{line.flag}/--no-{line.name}", **shown)
-        return _parameter(line.attribute, Annotated[bool | None, both], None)
-    option = typer.Option(line.flag, metavar=_metavar(line), **shown)
-    if line.repeated:
-        return _parameter(line.attribute, Annotated[list[str] | None, option], None)
-    return _parameter(line.attribute, Annotated[str | None, option], None)
+    if isinstance(setting.form, forms.Bool):
+        both = typer.Option(f"{setting.flag}/--no-{setting.name}", **shown)
+        return _parameter(setting.attribute, Annotated[bool | None, both], None)
+    option = typer.Option(setting.flag, metavar=_metavar(setting), **shown)
+    if setting.repeated:
+        return _parameter(setting.attribute, Annotated[list[str] | None, option], None)
+    return _parameter(setting.attribute, Annotated[str | None, option], None)
 
 
-def _metavar(line: Setting) -> str:
-    if isinstance(line.form, forms.OneOf):
-        return "|".join(line.form.words)
-    return type(line.form).__name__.upper()
+def _metavar(setting: Setting) -> str:
+    if isinstance(setting.form, forms.OneOf):
+        return "|".join(setting.form.words)
+    return type(setting.form).__name__.upper()
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -84,4 +84,4 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, kind, annotation=annotation, default=default)
 
 
-_OPTIONS = [_config_option(), *(_option(line) for line in TABLE)]
+_OPTIONS = [_config_option(), *(_option(setting) for setting in TABLE)]

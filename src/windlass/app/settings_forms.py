@@ -1,4 +1,4 @@
-"""The forms that the value of a setting may have.
+"""Forms of setting values: parsers with their inverse.
 
 A form parses text, whichever source it comes from, and writes a value back so that parsing it
 again gives the same value. `expected` ends the sentence "expected ...". `Pairs` are names with
@@ -79,7 +79,7 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time in seconds; where `or_off`, 0 turns the thing off."""
+    """A length of time in seconds; where `or_off`, 0 disables the feature."""
 
     least: float = 1.0
     or_off: bool = False
@@ -188,10 +188,10 @@ class Listen:
     expected: str = "host:port or :port, like 127.0.0.1:8080, [::1]:8080 or :8080"
 
     def read(self, text: str) -> ListenAddress:
-        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z.-]*)):([0-9]{1,5})", text)
-        if found is None or int(found[3]) > 65535:
+        match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z.-]*)):([0-9]{1,5})", text)
+        if match is None or int(match[3]) > 65535:
             raise ValueError(text)
-        return ListenAddress(found[1] or found[2], int(found[3]))
+        return ListenAddress(match[1] or match[2], int(match[3]))
 
     def write(self, value: ListenAddress) -> str:
         host = f"[{value.host}]" if ":" in value.host else value.host
@@ -218,9 +218,9 @@ class Several(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Commas(Generic[T]):
-    """Several values in one text, for lists that are not empty unless somebody says so.
+    """Several values in one text, for lists whose default is not empty.
 
-    With `needs_one` nobody can say so.
+    With `needs_one` an empty list is refused.
     """
 
     item: Form[T]
@@ -279,10 +279,10 @@ _AMOUNT = "[1-9][0-9]{0,17}([KMGTPE]i|[mkMGTPE])?"
 _NUMBER = "[1-9][0-9]{0,4}"
 
 QUOTA_AMOUNTS = ("cpu", "memory", "limitsCpu", "limitsMemory", "storage", "ephemeralStorage")
-"""What a quota says as an amount."""
+"""Names of a quota whose values are amounts."""
 
 QUOTA_COUNTS = ("pods", "persistentVolumeClaims", "services", "jobs", "secrets", "configMaps")
-"""What a quota says as a number."""
+"""Names of a quota whose values are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ class Pairs:
         return pairs
 
     def write(self, value: tuple[Pair, ...]) -> str:
-        return ",".join(f"{name}={said}" for name, said in value)
+        return ",".join(f"{name}={text}" for name, text in value)
 
     def _pair(self, text: str) -> Pair:
         if not re.fullmatch(self.pattern, text):

@@ -33,7 +33,7 @@ OTHER_VARIABLES = frozenset(
         "WINDLASS_FAILPOINT_LOG",
     }
 )
-"""Variables that begin like ours and are no settings."""
+"""Variables with our prefix that are no settings."""
 
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_SHOWN = 80
@@ -42,7 +42,7 @@ _SERVICE = re.compile(rf"({PREFIX}[A-Z0-9_]+)_SERVICE_HOST")
 
 @dataclass(frozen=True, slots=True)
 class SourcedValue:
-    """A value as it stood in a source; a list stays a list of texts."""
+    """A value as given in a source; a list stays a list of texts."""
 
     value: str | Sequence[str]
     source: str
@@ -54,7 +54,7 @@ def resolve(
     environment: Mapping[str, str],
     file: Path | None = None,
 ) -> Settings:
-    """The settings in force; Fatal lists everything that is wrong with the sources.
+    """The effective settings; Fatal lists every problem of the sources.
 
     `flags` has the given flags only, by the setting's name (`page-size`).
     """
@@ -109,36 +109,38 @@ def _check_lease(settings: Settings) -> None:
 
 def as_flags(settings: Settings) -> list[str]:
     """The flags that give these settings."""
-    return [_as_flag(line, text) for line, texts in _formatted_values(settings) for text in texts]
+    return [
+        _as_flag(setting, text) for setting, texts in _formatted_values(settings) for text in texts
+    ]
 
 
 def as_environment(settings: Settings) -> dict[str, str]:
     """The variables that give these settings, as a child process needs them."""
-    return {line.variable: ",".join(texts) for line, texts in _formatted_values(settings)}
+    return {setting.variable: ",".join(texts) for setting, texts in _formatted_values(settings)}
 
 
 def as_file(settings: Settings) -> str:
     """The file that gives these settings."""
     content = {
-        line.name: texts if line.repeated else texts[0]
-        for line, texts in _formatted_values(settings)
+        setting.name: texts if setting.repeated else texts[0]
+        for setting, texts in _formatted_values(settings)
     }
     return yaml.safe_dump(content, sort_keys=False)
 
 
 def _formatted_values(settings: Settings) -> Iterator[tuple[Setting, list[str]]]:
-    for line in TABLE:
-        value = getattr(settings, line.attribute)
-        if line.repeated:
-            yield line, [line.form.write((item,)) for item in value]
+    for setting in TABLE:
+        value = getattr(settings, setting.attribute)
+        if setting.repeated:
+            yield setting, [setting.form.write((item,)) for item in value]
         else:
-            yield line, [line.form.write(value)]
+            yield setting, [setting.form.write(value)]
 
 
-def _as_flag(line: Setting, text: str) -> str:
-    if isinstance(line.form, Bool):
-        return line.flag if text == "true" else f"--no-{line.name}"
-    return f"{line.flag}={text}"
+def _as_flag(setting: Setting, text: str) -> str:
+    if isinstance(setting.form, Bool):
+        return setting.flag if text == "true" else f"--no-{setting.name}"
+    return f"{setting.flag}={text}"
 
 
 def _assign(
@@ -179,8 +181,8 @@ def _from_environment(
 ) -> dict[str, SourcedValue]:
     by_variable = {setting.variable: setting.name for setting in TABLE}
     ours = {name for name in environment if name.startswith(PREFIX)}
-    strange = ours - by_variable.keys() - OTHER_VARIABLES - _service_link_variables(environment)
-    problems += [_unknown_name(f"variable {n}", by_variable, n) for n in sorted(strange)]
+    unknown = ours - by_variable.keys() - OTHER_VARIABLES - _service_link_variables(environment)
+    problems += [_unknown_name(f"variable {n}", by_variable, n) for n in sorted(unknown)]
     return {
         by_variable[name]: SourcedValue(environment[name], f"variable {name}")
         for name in sorted(ours & by_variable.keys())
@@ -189,7 +191,7 @@ def _from_environment(
 
 def _service_link_variables(environment: Mapping[str, str]) -> set[str]:
     """Variables the kubelet sets in every pod for Services whose names begin like ours."""
-    services = [found[1] for name in environment if (found := _SERVICE.fullmatch(name))]
+    services = [match[1] for name in environment if (match := _SERVICE.fullmatch(name))]
     return {
         name
         for name in environment

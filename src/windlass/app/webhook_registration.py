@@ -9,8 +9,8 @@ load. The webhook configuration belongs to whoever installed it: it is watched, 
 |---|---|
 | no Secret, or one that cannot be read | created anew; the old path is accepted for a while |
 | certificate due | certificate and path are renewed, the Secret first, then the endpoint |
-| `caBundle` or path not ours | patched; calls until then may have reached nobody |
-| no configuration | reported; changes are attributed to nobody until there is one |
+| `caBundle` or path not ours | patched; calls until then may have failed |
+| no configuration | reported; changes have no author until there is one |
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ _log = structlog.get_logger(__name__)
 
 
 class WebhookRegistration:
-    """The identity we serve with, its Secret and its registration.
+    """Identity of the webhook, its Secret and its registration.
 
-    `on_asked` hears whether the API server is told to ask us, with True only once it is.
+    `on_registered` is called with True once the API server is configured to call us, with False
+    before it changes.
     """
 
     def __init__(
@@ -71,9 +72,13 @@ class WebhookRegistration:
         self._names = names
         self._clock = clock
         self._on_registered = on_registered
+        # CA, certificate and path; None before the Secret was read.
         self._identity: WebhookIdentity | None = None
+        # Certificate and paths that the endpoint was last given.
         self._served: tuple[str, ...] = ()
+        # Whether the webhook configuration had our CA and path when it was last read.
         self._registered = False
+        # Set when the Secret or the webhook configuration changed.
         self._wake = asyncio.Event()
 
     @property
@@ -87,7 +92,7 @@ class WebhookRegistration:
         return [webhook.PATH_PREFIX + token for token in self.identity.tokens(self._clock.now())]
 
     async def run(self, on_changed: Callable[[], None]) -> None:
-        """Keep Secret and registration right, until cancelled.
+        """Reconcile Secret and registration until cancelled.
 
         `on_changed` is called when the endpoint must serve something else than before, the
         first time included.
@@ -106,7 +111,7 @@ class WebhookRegistration:
                         await self._wake.wait()
 
     async def _watch(self, scope: Scope) -> None:
-        """Look again whenever somebody changes the object."""
+        """Reconcile whenever the object changes."""
         watched = Informer(
             self._connection,
             scope,
@@ -117,7 +122,7 @@ class WebhookRegistration:
         await watched.run()
 
     async def _reconcile(self, on_changed: Callable[[], None]) -> float:
-        """One look at everything; seconds until the next, if nothing happens before."""
+        """Reconcile once; returns the seconds until the next time, if nothing changes before."""
         self._wake.clear()
         try:
             await self._reconcile_secret()
@@ -126,7 +131,7 @@ class WebhookRegistration:
                 on_changed()
             await self.register()
         except WindlassError as error:
-            # Once registered, an API server that does not answer proves nothing.
+            # An API server that does not respond does not undo the registration.
             if not self._registered:
                 self._on_registered(False)
             _log.warning("webhook not registered", reason=error.reason, message=error.message)
@@ -138,13 +143,13 @@ class WebhookRegistration:
     # ---- the Secret
 
     async def _reconcile_secret(self) -> None:
-        """The identity as the Secret has it, renewed there first where that is due."""
-        now, found = self._clock.now(), await self._get_secret()
+        """Load the identity from the Secret, after renewing it there where that is due."""
+        now, secret = self._clock.now(), await self._get_secret()
         current = (
-            webhook_identity.read_identity(found.get("data") or {}) if found is not None else None
+            webhook_identity.read_identity(secret.get("data") or {}) if secret is not None else None
         )
         if current is None and self._identity is not None:
-            # Deleted, or spoiled, while we serve: that is how an administrator asks for new ones.
+            # Deleted or damaged while we serve: an administrator requests a new certificate so.
             current = webhook_identity.renew_identity(self._identity, self._names, now)
         elif current is None:
             current = webhook_identity.create_identity(self._names, now)
@@ -153,7 +158,7 @@ class WebhookRegistration:
         else:
             self._identity = current
             return
-        await self._write_secret(current, found)
+        await self._write_secret(current, secret)
         self._identity = current
 
     async def _get_secret(self) -> Object | None:
@@ -163,17 +168,17 @@ class WebhookRegistration:
         except NotFound:
             return None
 
-    async def _write_secret(self, current: WebhookIdentity, found: Object | None) -> None:
+    async def _write_secret(self, current: WebhookIdentity, live: Object | None) -> None:
         metadata = {
             "name": self._installation.webhook_secret,
             "namespace": self._installation.namespace,
         }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
         secret["data"] = webhook_identity.secret_data(current)
-        if found is None:
+        if live is None:
             await self._api.create(_SECRETS, secret, field_manager=_FIELD_MANAGER)
         else:
-            version = found["metadata"]["resourceVersion"]
+            version = live["metadata"]["resourceVersion"]
             secret["metadata"] = metadata | {"resourceVersion": version}
             await self._api.replace(_SECRETS, secret, field_manager=_FIELD_MANAGER)
         _log.info("webhook certificate renewed", secret=self._installation.webhook_secret)
@@ -181,10 +186,10 @@ class WebhookRegistration:
     # ---- the configuration
 
     async def register(self) -> None:
-        """Have the API server call our path and trust our authority, beside the one it trusts."""
+        """Patch our path and CA into the webhook configuration, beside the CA it trusts."""
         name = self._installation.webhook_configuration
         try:
-            found = await self._api.get(WEBHOOK_CONFIGURATIONS, name)
+            configuration = await self._api.get(WEBHOOK_CONFIGURATIONS, name)
         except NotFound as error:
             self._registered = False
             raise WindlassError(
@@ -192,8 +197,12 @@ class WebhookRegistration:
                 f"ValidatingWebhookConfiguration {name} does not exist; install it to have "
                 "changes credited to people",
             ) from error
-        hooks = found.get("webhooks") or []
-        patch = [one for number, hook in enumerate(hooks) for one in self._patch(number, hook)]
+        hooks = configuration.get("webhooks") or []
+        patch = [
+            operation
+            for number, hook in enumerate(hooks)
+            for operation in self._patch(number, hook)
+        ]
         if patch:
             self._on_registered(False)
             await self._api.json_patch(
@@ -206,20 +215,20 @@ class WebhookRegistration:
         client = hook.get("clientConfig") or {}
         client_path = f"/webhooks/{number}/clientConfig"
         bundle = base64.b64encode(self._ca_bundle(client)).decode()
-        wanted = {f"{client_path}/caBundle": (client.get("caBundle"), bundle)}
+        fields = {f"{client_path}/caBundle": (client.get("caBundle"), bundle)}
         path = self.paths[0]
         if "url" in client:
-            wanted[f"{client_path}/url"] = (client["url"], _url_root(client["url"]) + path)
+            fields[f"{client_path}/url"] = (client["url"], _url_root(client["url"]) + path)
         elif "service" in client:
-            wanted[f"{client_path}/service/path"] = (client["service"].get("path"), path)
+            fields[f"{client_path}/service/path"] = (client["service"].get("path"), path)
         return [
-            {"op": "add", "path": where, "value": new}
-            for where, (old, new) in wanted.items()
+            {"op": "add", "path": pointer, "value": new}
+            for pointer, (old, new) in fields.items()
             if old != new
         ]
 
     def _ca_bundle(self, client: Object) -> bytes:
-        """Ours, and of those registered the newest that is not ours."""
+        """Our CA certificate, and of the registered ones the newest other."""
         now, ours = self._clock.now(), self.identity.authority.cert_pem
         others = certificates.bundle(now, _registered_bundle(client)).replace(ours, b"")
         end = others.find(_PEM_END)

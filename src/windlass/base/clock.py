@@ -1,7 +1,7 @@
-"""Time: clocks that are handed in, durations as users write them, retry delays, rate limits.
+"""Clocks, durations as users write them, backoff and rate limits.
 
 Durations are measured with `monotonic`, never with `now`: a wall clock may jump a day.
-Tests hand in a clock of their own. The grammar of durations is that of the CRD patterns, so
+Tests pass a clock of their own. The grammar of durations is that of the CRD patterns, so
 whatever the API server lets in parses here, and nothing else does.
 """
 
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-# A suspended machine does not hold its lease: where the kernel counts sleep, so do we.
+# A suspended machine must lose its lease, so time in suspend counts where the kernel does so.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """What may be asked about time."""
+    """Wall clock and monotonic clock."""
 
     def now(self) -> datetime: ...
 
@@ -54,12 +54,12 @@ def parse_duration(text: str) -> float:
 
 
 HALF = (0.5, 1.0)
-"""Which part of a step is waited, at least and at most."""
+"""The smallest and largest part of a backoff step that is waited."""
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Failures so far, and the delay that follows from them."""
+    """Exponential backoff with jitter: failures so far, and the delay that follows."""
 
     initial_seconds: float
     ceiling_seconds: float
@@ -68,7 +68,7 @@ class Backoff:
     spread: tuple[float, float] = HALF
 
     def next_seconds(self) -> float:
-        """Count one more failure; how long to wait for the next try."""
+        """Count one more failure; returns the seconds to wait for the next attempt."""
         step = min(self.ceiling_seconds, self.initial_seconds * 2 ** min(self.failures, 32))
         self.failures += 1
         least, most = self.spread
@@ -85,13 +85,13 @@ class RateLimit:
     interval_seconds: float
     burst: int = 1
     _caught_up: float = float("-inf")
-    """When one per interval would have done as much as was done."""
+    """When one per interval would have reached the number of those counted, monotonic."""
 
     def wait_seconds(self, now: float) -> float:
-        """How long the next one has to wait."""
+        """Seconds until the next one is allowed."""
         early = (self.burst - 1) * self.interval_seconds
         return max(0.0, self._caught_up - early - now)
 
     def count(self, now: float) -> None:
-        """One was done."""
+        """Count one."""
         self._caught_up = max(self._caught_up, now) + self.interval_seconds

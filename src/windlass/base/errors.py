@@ -1,16 +1,13 @@
-"""Errors that carry the decision.
+"""Base classes of errors that carry the decision.
 
-Every error a reconcile may end in says what happens next: wait for something
-(`Waiting`), stop until a person acts (`Stalled`), try again (`Retryable`) or end
-the process (`Fatal`). `reason` is the condition reason, `message` is what a tired
-person reads at night: what is wrong, where, how to fix it. Neither ever holds a
-credential; foreign text is redacted before it comes in here.
+Every error that may end a reconcile decides what happens next: wait for something (`Waiting`), stop
+until a person acts (`Stalled`), try again (`Retryable`) or end the process (`Fatal`). `reason` is
+the condition reason, `message` is what a tired person reads at night: what is wrong, where, how to
+fix it. Neither ever contains a credential; foreign text is redacted before it enters an error.
 
-A short name for an error that nobody foresaw.
-
-The same fault at the same place has the same name, in every process and after every
-restart, so a condition that shows it stays as it is and leads to the line of the log. The
-error's text is not part of it: it may hold anything.
+`error_id` names an unexpected error. The same fault at the same line has the same id, in every
+process and after every restart, so a condition that shows it stays unchanged and leads to the line
+of the log. The text of the error is not part of it: it may contain anything.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ class WindlassError(Exception):
 
 
 class Waiting(WindlassError):
-    """Something else must happen first; look again after `after` seconds or on its event."""
+    """Something else must happen first; reconcile after `after` seconds or on its event."""
 
     def __init__(self, reason: str, message: str, *, after: float) -> None:
         super().__init__(reason, message)
@@ -40,7 +37,7 @@ class Waiting(WindlassError):
 
 
 class Stalled(WindlassError):
-    """Only a person can fix this; look again when the object or what it names changes."""
+    """Only a person can fix this; reconcile when the object or what it names changes."""
 
     def __init__(self, reason: str, message: str, *, after: float | None = None) -> None:
         super().__init__(reason, message)
@@ -48,7 +45,7 @@ class Stalled(WindlassError):
 
 
 class Retryable(WindlassError):
-    """A passing fault; try again with backoff, or exactly after `after` seconds where told."""
+    """A transient fault; retry with backoff, or after exactly `after` seconds where set."""
 
     def __init__(self, reason: str, message: str, *, after: float | None = None) -> None:
         super().__init__(reason, message)
@@ -56,21 +53,21 @@ class Retryable(WindlassError):
 
 
 class Fatal(WindlassError):
-    """The process cannot go on; say why and leave."""
+    """The process cannot continue; log why and exit."""
 
 
 _DIGEST_BYTES = 4
-_PLACE_PARTS = 2
+_PATH_PARTS = 2
 
 
 def error_id(error: BaseException) -> str:
-    """Eight digits for the kind of `error` and where it was raised."""
+    """Eight hex digits for the type of `error` and the lines that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    places = [f"{_file(frame.filename)}:{frame.name}:{frame.lineno}" for frame in frames]
-    text = "\n".join((type(error).__qualname__, *places))
+    lines = [f"{_file(frame.filename)}:{frame.name}:{frame.lineno}" for frame in frames]
+    text = "\n".join((type(error).__qualname__, *lines))
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _file(path: str) -> str:
     """The end of a path; the rest depends on where we are installed."""
-    return "/".join(path.replace("\\", "/").split("/")[-_PLACE_PARTS:])
+    return "/".join(path.replace("\\", "/").split("/")[-_PATH_PARTS:])

@@ -1,11 +1,11 @@
-"""Named places at which a test may end or trip the process.
+"""Failpoints: named points in the code at which a test may kill or fail the process.
 
 `reach("git.push.before")` does nothing unless the variable WINDLASS_FAILPOINTS arms
 that name in this process, as `name=action` or `name=action@n` (the n-th visit),
 separated by commas. Actions: `kill` (SIGKILL to ourselves: what a power cut looks
 like), `error` (an OSError), `full` (ENOSPC). WINDLASS_FAILPOINT_LOG names a file to
-which every visited name is appended, so that a test can first learn which places a
-scenario passes and then die at each of them.
+which every visited name is appended, so that a test can first record which failpoints a
+scenario reaches and then kill the process at each of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = os.environ.get(_LOG_VARIABLE)
 
 
 def reach(name: str) -> None:
-    """Pass the place `name`; trips only in a process that was armed for it."""
+    """Reach the failpoint `name`; acts only in a process that is armed for it."""
     if _log is not None:
         _record(name)
     if not _armed:

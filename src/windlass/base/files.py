@@ -1,8 +1,8 @@
-"""Atomic writes, and files without a name.
+"""Atomic file writes, and anonymous files.
 
-A file that is written here is either the old one or the new one, also after a power cut. A
-file without a name is for secrets that a child or a library must read as a file: others find
-nothing, and nothing stays behind when the process is killed.
+A file that is written here has either the old or the new content, also after a power cut. An
+anonymous file is for secrets that a child or a library must read as a file: no other process
+finds it, and nothing stays behind when the process is killed.
 """
 
 from __future__ import annotations

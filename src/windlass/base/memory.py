@@ -1,4 +1,4 @@
-"""Keeps the C library from holding on to memory that Python gave back.
+"""Tunes malloc, so that memory freed by Python goes back to the system.
 
 Every thread gets an arena of its own by default, and a snapshot of many objects leaves
 holes in each. And each large block that is given back makes it keep larger ones, so that

@@ -1,7 +1,7 @@
-"""Children with a process group of their own, which ends as a whole.
+"""Child processes with a process group of their own, which is killed as a whole.
 
-Whoever is cancelled while a child starts leaves nothing of it behind: asyncio alone would
-end the child and forget what that has started in the meantime.
+A cancellation while a child starts leaves no process behind: asyncio alone would kill the
+child but not what it has started meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DRAIN_SECONDS = 5.0
 
 
 async def started(*command: str, **how: Any) -> Process:
-    """A child that leads its own group; `how` is what asyncio wants to know besides."""
+    """Start a child that leads its own group; `how` are further arguments for asyncio."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(*command, start_new_session=True, **how)
     )
@@ -32,7 +32,7 @@ async def started(*command: str, **how: Any) -> Process:
 
 
 async def end(process: Process) -> None:
-    """No member of the group stays; what is left in the pipes is read, so that they close."""
+    """Kill the group and read the rest of its pipes, so that they close."""
     kill(process)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_SECONDS):
@@ -40,6 +40,6 @@ async def end(process: Process) -> None:
 
 
 def kill(process: Process) -> None:
-    """End the group at once; it may be gone already."""
+    """Kill the group at once; it may be gone already."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,13 +1,13 @@
-"""Takes secrets out of text before anybody reads it.
+"""Redacts secrets in text that leaves the process.
 
-One `Redactor` per process knows the secret values in use. Text that leaves the
+One `Redactor` per process holds the secret values in use. Text that leaves the
 process (log, event, status, commit message, error) goes through `clean`. URL
 userinfo and authorization headers are taken out by shape, also when the value is
 unknown. Short values are not registered: they would blank ordinary words.
 
 Servers choose much of that text, so the patterns begin with a fixed word and their runs
-do not overlap: cleaning takes time in proportion to the text, whatever it says. A terminal
-would also obey it: what is printed there goes through `visible`.
+do not overlap: cleaning takes time linear in the text, whatever it contains. A terminal
+would also interpret it: text that is printed there goes through `visible`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote
 PLACEHOLDER = "[redacted]"
 
 _SHORTEST = 4
-# To the last `@` of the authority: a password may hold one that nobody encoded. A user of ssh
+# To the last `@` of the authority: a password may contain one that is not encoded. A user of ssh
 # alone proves nothing, and is part of how we name a repository ourselves.
 _USERINFO = re.compile(r"(?<!ssh)://[^/\s\"]+@|(?<=ssh)://(?![\w.+~=-]{1,64}@)[^/\s\"]+@")
 _HEADER = re.compile(
@@ -32,20 +32,21 @@ _CONTROL = re.compile(
 
 
 class Redactor:
-    """Secret values in use, and their usual disguises (base64, percent encoding)."""
+    """Secret values in use, and their usual encodings (base64, percent encoding)."""
 
     def __init__(self) -> None:
+        # How often each form of a value was added and not discarded.
         self._secrets: dict[str, int] = {}
 
     def add(self, value: str) -> None:
-        for form in _disguises(value):
+        for form in _encodings(value):
             self._secrets[form] = self._secrets.get(form, 0) + 1
 
     def discard(self, value: str) -> None:
-        for form in _disguises(value):
-            left = self._secrets.get(form, 0) - 1
-            if left > 0:
-                self._secrets[form] = left
+        for form in _encodings(value):
+            remaining = self._secrets.get(form, 0) - 1
+            if remaining > 0:
+                self._secrets[form] = remaining
             else:
                 self._secrets.pop(form, None)
 
@@ -63,7 +64,7 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _disguises(value: str) -> set[str]:
+def _encodings(value: str) -> set[str]:
     if len(value) < _SHORTEST:
         return set()
     raw = value.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""Files below one directory, and never anywhere else.
+"""File access below one directory that never leaves it.
 
 Every component of a path is opened by its parent's descriptor and must not be a symlink,
-so neither `..` nor a link that somebody puts there between a check and its use leads out.
+so neither `..` nor a link that is created between a check and its use leads out.
 Files are replaced in one step. Paths use `/` and are relative to the root.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Opening a pipe would wait for somebody to write into it.
+# Opening a pipe would wait for a writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -71,9 +71,9 @@ class SafeDirectory:
         start = self.root / folder if folder else self.root
         for directory, _, names in os.walk(start, followlinks=False):
             for name in names:
-                found = Path(directory) / name
-                if stat.S_ISREG(found.lstat().st_mode):
-                    yield found.relative_to(self.root).as_posix()
+                path = Path(directory) / name
+                if stat.S_ISREG(path.lstat().st_mode):
+                    yield path.relative_to(self.root).as_posix()
 
     @contextlib.contextmanager
     def _parent(self, path: str, *, create: bool) -> Iterator[tuple[int, str]]:

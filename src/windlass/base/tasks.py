@@ -1,4 +1,4 @@
-"""Work that is finished even when the one who waits for it is cancelled."""
+"""Awaits work that must finish even when its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def finish(running: asyncio.Future[T]) -> T:
-    """What `running` ends with; a cancellation goes on its way only once it has ended."""
+    """The result of `running`; a cancellation is raised only once it has ended."""
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -21,7 +21,7 @@ async def finish(running: asyncio.Future[T]) -> T:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({running})
         if not running.cancelled():
-            # Looked at, so that a failure that nobody waits for any more is no warning.
+            # Retrieved, so that asyncio does not warn of a failure without a waiting caller.
             running.exception()
         raise
 
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Also when cancelled, wait for the thread: it may be just making what must be removed."""
+    """Run `work` in a thread; also when cancelled, wait for it, so that its caller can clean up."""
     call = functools.partial(contextvars.copy_context().run, work, *args, **kwargs)
-    # No task of its own: a loop that ends cancels all tasks, and nobody would wait for it.
+    # No task of its own: a loop that ends cancels all tasks without waiting for the thread.
     return await finish(asyncio.get_running_loop().run_in_executor(None, call))

@@ -1,7 +1,7 @@
-"""Conditions: what is true of an object, since when, and why.
+"""Status conditions of an object.
 
 `merged` keeps `lastTransitionTime` unless the status of a condition really changed,
-so a pass that finds the same state yields the same bytes.
+so a reconcile that finds the same state gives the same bytes.
 
 Pure.
 """
@@ -23,10 +23,10 @@ class Condition:
 
     type: str
     status: Status
-    reason: str
-    message: str
-    observed_generation: int = 0
-    last_transition_time: str = ""
+    reason: str  # UpperCamelCase, for programs
+    message: str  # one sentence, for people
+    observed_generation: int = 0  # metadata.generation that it is about
+    last_transition_time: str = ""  # RFC 3339; when `status` last changed
 
     def as_object(self) -> Object:
         return {

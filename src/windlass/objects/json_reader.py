@@ -1,10 +1,10 @@
-"""Reads a text of JSON documents, where it is one.
+"""Reads JSON documents strictly, where a text is JSON.
 
 YAML readers refuse some valid JSON: a character written as two halves (a surrogate pair) is
 no character to them. So a text that is JSON from its first to its last character is read as
 JSON. Documents follow each other directly or with a line `---` between them. What JSON
-allows and an API server would misread is refused: a key that stands twice, a number that
-nobody can hold, nesting without end.
+allows and an API server would misread is refused: duplicate keys, numbers that no type can
+hold, endless nesting.
 
 Pure.
 """
@@ -25,20 +25,20 @@ _MOST_CHARS = 63
 
 
 class JsonRefused(ValueError):
-    """The text is JSON that nobody should act on; the message says why."""
+    """The text is JSON that must not be used; the message gives the reason."""
 
 
 def documents(text: str, *, deepest: int) -> list[JSON] | None:
     """The values in `text`; None where it is not JSON from beginning to end."""
     try:
-        found = list(_values(text))
+        values = list(_values(text))
     except json.JSONDecodeError:
         return None
     except RecursionError:
         raise _too_deep(deepest) from None
-    if any(_is_deeper(value, deepest) for value in found):
+    if any(_is_deeper(value, deepest) for value in values):
         raise _too_deep(deepest)
-    return found or None
+    return values or None
 
 
 def _values(text: str) -> Iterator[JSON]:
@@ -57,12 +57,12 @@ def _after_gap(text: str, at: int) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise JsonRefused(f"a key stands twice: {name[:_MOST_CHARS]!a}")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _float(text: str) -> float:

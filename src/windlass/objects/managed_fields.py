@@ -1,8 +1,8 @@
-"""What one field manager owns of a live object, read from its managedFields.
+"""Fields that one manager owns in a live object, read from its managedFields.
 
-The API server notes for every manager which fields it last applied. The part of the live
-object under that set is what the manager said, as it stands now: a value that somebody
-else changed differs, a field that somebody else added is not in it, a default that the
+The API server records for every manager which fields it last applied. The part of the live
+object under that set is what the manager applied, as it is now: a value that another
+client changed differs, a field that another client added is not in it, a default that the
 server filled in is not in it either. So "does anything of ours need to be written?" is an
 equality, never a guess about subsets.
 
@@ -42,14 +42,14 @@ def owned_fields(live: Object, manager: str) -> Object | None:
     if fields is None:
         return None
     kept = {name: live[name] for name in _IDENTITY if name in live}
-    found = _picked(live, fields)
+    found = _project(live, fields)
     return {**found, **kept} if isinstance(found, dict) else kept
 
 
-def is_up_to_date(wanted: Object, live: Object, manager: str) -> bool:
-    """Whether applying `wanted` as `manager` would change nothing."""
+def is_up_to_date(desired: Object, live: Object, manager: str) -> bool:
+    """Whether applying `desired` as `manager` would change nothing."""
     ours = owned_fields(live, manager)
-    return ours is not None and _same(_bare(wanted), _bare(ours), amounts=False)
+    return ours is not None and _same(_bare(desired), _bare(ours), amounts=False)
 
 
 def _fields(live: Object, manager: str) -> Object | None:
@@ -63,28 +63,30 @@ def _fields(live: Object, manager: str) -> Object | None:
     return None
 
 
-def _picked(value: JSON, fields: Object) -> JSON:
+def _project(value: JSON, fields: Object) -> JSON:
     """`value` cut down to `fields`; a leaf of the set takes the whole value."""
     inner = {name: below for name, below in fields.items() if name != "."}
     if not inner:
         return value
     if isinstance(value, dict):
         return {
-            name: _picked(value[name], inner[f"f:{name}"]) for name in value if f"f:{name}" in inner
+            name: _project(value[name], inner[f"f:{name}"])
+            for name in value
+            if f"f:{name}" in inner
         }
     if isinstance(value, list):
         # In the live order: that of the items of others between ours is not our concern.
-        found = ((item, _about(item, inner)) for item in value)
-        return [_picked(item, below) for item, below in found if below is not None]
+        found = ((item, _item_fields(item, inner)) for item in value)
+        return [_project(item, below) for item, below in found if below is not None]
     return value
 
 
-def _about(item: JSON, fields: Object) -> Object | None:
-    """What a set says about one item of a list; None if it is somebody else's."""
-    return next((below for key, below in fields.items() if _is_meant(item, key)), None)
+def _item_fields(item: JSON, fields: Object) -> Object | None:
+    """The part of a set for one item of a list; None if the item is not ours."""
+    return next((below for key, below in fields.items() if _matches_item(item, key)), None)
 
 
-def _is_meant(item: JSON, key: str) -> bool:
+def _matches_item(item: JSON, key: str) -> bool:
     """Whether an entry of a set is about this item of the list."""
     kind, _, text = key.partition(":")
     meant = json.loads(text)

@@ -1,18 +1,12 @@
-"""Credentials for a remote, from the Secrets that an object of ours names.
+"""Reads the credentials of a remote from the Secrets and ConfigMaps that an object names.
 
-Every kind says in its own words where its credentials are; `CredentialRefs` is what they have in
-common. All objects lie in the namespace of the one that names them. What a key list
-leaves open is decided by the first key that has a value.
+Every kind has its own fields for them; `CredentialRefs` is what they have in common. All objects
+are in the namespace of the one that names them. Where no key is named, the first accepted key with
+a value is used. Nothing is listed or watched: a missing object is read again after a while.
+Messages name objects and keys, never values.
 
-Reads one Secret or ConfigMap by name, from one namespace.
-
-Nothing is listed and nothing is watched: whoever misses something looks again after a
-while. Messages name objects and keys, never values.
-
-Where things of one repository are kept: apart for every credential.
-
-What one credential may read another may not, so nothing fetched with one is ever found by
-an asker with the other.
+`store_name` keeps the data of a repository apart per credential: what one credential may read,
+another may not, so nothing fetched with one is served to a caller with another.
 """
 
 from __future__ import annotations
@@ -41,7 +35,7 @@ HolderKind = Literal["Secret", "ConfigMap"]
 
 
 class SecretMissing(Waiting):
-    """The object is not there, or reading it `is_refused`."""
+    """The object does not exist, or reading it `is_refused`."""
 
     def __init__(self, message: str, *, is_refused: bool = False) -> None:
         super().__init__("SecretMissing", message, after=RECHECK_SECONDS)
@@ -49,7 +43,7 @@ class SecretMissing(Waiting):
 
 
 class SecretKeyMissing(Waiting):
-    """The object is there and does not hold what is needed."""
+    """The object exists and lacks a needed key."""
 
     def __init__(self, message: str) -> None:
         super().__init__("SecretKeyMissing", message, after=RECHECK_SECONDS)
@@ -57,7 +51,7 @@ class SecretKeyMissing(Waiting):
 
 @dataclass(frozen=True, slots=True)
 class HeldData:
-    """What a Secret or ConfigMap holds."""
+    """The data of a Secret or ConfigMap."""
 
     kind: HolderKind
     namespace: str
@@ -71,13 +65,13 @@ class HeldData:
                 return key, self.data[key]
         wanted = f"key {keys[0]}" if len(keys) == 1 else f"none of the keys {', '.join(keys)}"
         has = "has no" if len(keys) == 1 else "has"
-        raise SecretKeyMissing(f"{self} {has} {wanted} (found: {self._found()})")
+        raise SecretKeyMissing(f"{self} {has} {wanted} (found: {self._key_names()})")
 
     def value(self, key: str) -> bytes:
-        """The value of `key`; nothing where there is none."""
+        """The value of `key`; empty where there is none."""
         return self.data.get(key, b"")
 
-    def _found(self) -> str:
+    def _key_names(self) -> str:
         """The keys, by name only."""
         shown = [key if self.data[key].strip() else f"{key} (empty)" for key in sorted(self.data)]
         return ", ".join(shown) or "nothing"
@@ -87,9 +81,9 @@ class HeldData:
 
 
 async def read_holder(api: Api, kind: HolderKind, namespace: str, name: str) -> HeldData:
-    """The object; SecretMissing where it is not there or may not be read."""
+    """Read a Secret or ConfigMap; SecretMissing where it does not exist or is forbidden."""
     try:
-        found = await api.get(SECRETS if kind == "Secret" else CONFIG_MAPS, name, namespace)
+        obj = await api.get(SECRETS if kind == "Secret" else CONFIG_MAPS, name, namespace)
     except NotFound as error:
         raise SecretMissing(
             f"{kind} {namespace}/{name} does not exist; create it or fix the reference"
@@ -99,14 +93,14 @@ async def read_holder(api: Api, kind: HolderKind, namespace: str, name: str) -> 
             f"reading {kind} {namespace}/{name} is not allowed; bind the operator's role there",
             is_refused=True,
         ) from error
-    return HeldData(kind, namespace, name, _decoded(kind, found))
+    return HeldData(kind, namespace, name, _decoded(kind, obj))
 
 
-def _decoded(kind: HolderKind, found: Object) -> dict[str, bytes]:
+def _decoded(kind: HolderKind, obj: Object) -> dict[str, bytes]:
     if kind == "ConfigMap":
-        return {key: str(text).encode() for key, text in (found.get("data") or {}).items()}
+        return {key: str(text).encode() for key, text in (obj.get("data") or {}).items()}
     decoded: dict[str, bytes] = {}
-    for key, value in (found.get("data") or {}).items():
+    for key, value in (obj.get("data") or {}).items():
         try:
             decoded[key] = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -121,7 +115,7 @@ CA_KEYS = ("ca.crt",)
 
 @dataclass(frozen=True, slots=True)
 class KeyRef:
-    """One value in a Secret or ConfigMap; without a key the first that fits."""
+    """One value in a Secret or ConfigMap; without a key the first accepted one."""
 
     name: str
     key: str = ""
@@ -130,61 +124,57 @@ class KeyRef:
 
 @dataclass(frozen=True, slots=True)
 class CredentialRefs:
-    """Where credentials and trust are: at most one of `secret`, `ssh_key` and `token`.
+    """References to credentials and trust: at most one of `secret`, `ssh_key` and `token`."""
 
-    `secret` names a Secret in any accepted form; the other two say what it must hold.
-    """
-
-    secret: str = ""
-    ssh_key: KeyRef | None = None
-    token: KeyRef | None = None
-    known_hosts: KeyRef | None = None
-    ca: KeyRef | None = None
-    proxy: str = ""
-    verifies_host_keys: bool = True
-    prefers_own_hosts: bool = False
-    """Whether host keys that lie beside the SSH key win over those of `known_hosts`."""
+    secret: str = ""  # a Secret in any accepted form; empty: none
+    ssh_key: KeyRef | None = None  # a private SSH key
+    token: KeyRef | None = None  # a token or bearer token
+    known_hosts: KeyRef | None = None  # SSH host keys
+    ca: KeyRef | None = None  # PEM certificates to trust
+    proxy: str = ""  # a Secret with a proxy; empty: none
+    verifies_host_keys: bool = True  # False accepts any SSH host key
+    prefers_own_hosts: bool = False  # host keys in the Secret of the SSH key win over `known_hosts`
 
 
-async def read_credentials(api: Api, namespace: str, named: CredentialRefs) -> Credentials:
-    """The credentials; SecretMissing or SecretKeyMissing says what is not there."""
-    found = await _proof(api, namespace, named)
-    has_own_hosts = named.prefers_own_hosts and bool(found.known_hosts)
-    if named.known_hosts is not None and not has_own_hosts:
-        hosts = await read_key(api, namespace, named.known_hosts, KNOWN_HOSTS_KEYS)
-        found = replace(found, known_hosts=hosts)
-    if named.ca is not None:
-        found = replace(found, ca=await read_key(api, namespace, named.ca, CA_KEYS))
-    if named.proxy:
-        held = await read_holder(api, "Secret", namespace, named.proxy)
-        found = replace(found, proxy=_proxy(held))
-    return replace(found, host_key_verification=named.verifies_host_keys)
+async def read_credentials(api: Api, namespace: str, refs: CredentialRefs) -> Credentials:
+    """Read all references; SecretMissing or SecretKeyMissing names what is missing."""
+    result = await _read_proof(api, namespace, refs)
+    has_own_hosts = refs.prefers_own_hosts and bool(result.known_hosts)
+    if refs.known_hosts is not None and not has_own_hosts:
+        hosts = await read_key(api, namespace, refs.known_hosts, KNOWN_HOSTS_KEYS)
+        result = replace(result, known_hosts=hosts)
+    if refs.ca is not None:
+        result = replace(result, ca=await read_key(api, namespace, refs.ca, CA_KEYS))
+    if refs.proxy:
+        held = await read_holder(api, "Secret", namespace, refs.proxy)
+        result = replace(result, proxy=_proxy(held))
+    return replace(result, host_key_verification=refs.verifies_host_keys)
 
 
 async def read_key(api: Api, namespace: str, ref: KeyRef, keys: tuple[str, ...]) -> bytes:
-    """The value a reference leads to; `keys` are tried where it names none."""
+    """The value of a reference; `keys` are tried where it names none."""
     held = await read_holder(api, ref.kind, namespace, ref.name)
     return held.first(*((ref.key,) if ref.key else keys))[1]
 
 
-async def _proof(api: Api, namespace: str, named: CredentialRefs) -> Credentials:
-    """What proves who we are."""
-    if named.ssh_key is not None:
-        held = await read_holder(api, "Secret", namespace, named.ssh_key.name)
-        return _understood(held, _ssh_data(held, named.ssh_key.key))
-    if named.token is not None:
-        held = await read_holder(api, "Secret", namespace, named.token.name)
-        return _understood(held, _token_data(held, named.token.key))
-    if named.secret:
-        held = await read_holder(api, "Secret", namespace, named.secret)
-        return _understood(held, held.data)
+async def _read_proof(api: Api, namespace: str, refs: CredentialRefs) -> Credentials:
+    """The credentials without known hosts, CA and proxy of their own."""
+    if refs.ssh_key is not None:
+        held = await read_holder(api, "Secret", namespace, refs.ssh_key.name)
+        return _parse_credentials(held, _ssh_data(held, refs.ssh_key.key))
+    if refs.token is not None:
+        held = await read_holder(api, "Secret", namespace, refs.token.name)
+        return _parse_credentials(held, _token_data(held, refs.token.key))
+    if refs.secret:
+        held = await read_holder(api, "Secret", namespace, refs.secret)
+        return _parse_credentials(held, held.data)
     return ANONYMOUS
 
 
 def _ssh_data(held: HeldData, key: str) -> dict[str, bytes]:
     _, text = held.first(*((key,) if key else SSH_KEYS))
-    kept = ("ssh-password", "password", "known_hosts")
-    return {SSH_KEYS[0]: text} | {name: held.value(name) for name in kept}
+    optional = ("ssh-password", "password", "known_hosts")
+    return {SSH_KEYS[0]: text} | {name: held.value(name) for name in optional}
 
 
 def _token_data(held: HeldData, key: str) -> dict[str, bytes]:
@@ -195,7 +185,7 @@ def _token_data(held: HeldData, key: str) -> dict[str, bytes]:
     return {"token": text, "username": held.value("username")}
 
 
-def _understood(held: HeldData, data: Mapping[str, bytes]) -> Credentials:
+def _parse_credentials(held: HeldData, data: Mapping[str, bytes]) -> Credentials:
     try:
         return credentials.from_secret(data)
     except SecretMalformed as error:
@@ -211,6 +201,6 @@ def _proxy(held: HeldData) -> Proxy:
 
 
 def store_name(remote: Remote, credentials: Credentials) -> str:
-    """A directory name for a repository as seen with some credentials."""
+    """A directory name for a repository read with these credentials."""
     text = f"{remote.fetch_key}\0{remote.user}\0{credentials.fingerprint}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,25 +1,21 @@
-"""Proves that a commit can be had from a remote, by fetching it.
+"""Proves by fetching that a commit exists on a remote, or lies on a branch.
 
-A proof costs one fetch of one commit without its directories into a store that lives as
-long as the fetch. It is remembered for the repository, the credential and the id; all
-who want the same proof at the same time share one.
+`CommitProofs`: one fetch of one commit without its directories, into a store that lives as long as
+the fetch. The proof is remembered by repository, credential and id; concurrent callers share one.
 
-Proves that a commit lies on a branch.
+`BranchHistory`: hosts serve commits of a whole network of forks by id, so an id alone does not show
+whose commit it is. The history of the branch does: it is fetched as commits only, without
+directories or files, into a store per repository and credential, and grows with the branch. A
+commit found on a branch is remembered for the tip it was found under.
 
-Hosts serve commits of a whole network of forks by their ids, so an id alone says nothing
-about whose commit it is. The history of the branch does: it is fetched as commits alone,
-without directories or files, into a store of the repository and the credential, and grows
-with the branch. A commit once found on a branch is remembered for the tip it was found
-under.
-
-Why a commit could not be found, as the closed set of causes that users see.
+`translate_error` reduces failures to the closed set of causes that users see:
 
 | Cause                                                                   | Decision      |
 |-------------------------------------------------------------------------|---------------|
 | AuthFailed, HostKeyMismatch, RepoNotFound, RefNotFound, HostBlocked,     | Stalled, and  |
 | CommitUnreachable, TLSFailed                                            | again in 5 min|
 | Timeout, TooLarge, Corrupt, Unavailable                                 | Retryable     |
-| SecretMissing, SecretKeyMissing (`secrets.py`)                          | Waiting       |
+| SecretMissing, SecretKeyMissing (`credentials`)                         | Waiting       |
 """
 
 from __future__ import annotations
@@ -56,7 +52,7 @@ def resolution_error(reason: str, message: str) -> Stalled | Retryable:
 
 
 def translate_error(error: WindlassError) -> Stalled | Retryable:
-    """What went wrong with git, as one of the causes."""
+    """The error of a failed git operation, as one of the causes."""
     reason = failures.describe_cause(error.reason, error.message)
     if reason not in STALLED_CAUSES | RETRYABLE_CAUSES:
         reason = "Unavailable"
@@ -66,48 +62,58 @@ def translate_error(error: WindlassError) -> Stalled | Retryable:
 HISTORY_BYTES = 2 << 30
 
 _WHOLE_HISTORY = 2147483647
-_MOST_KEPT = 4096
+_MAX_CACHED = 4096
 _FULL_CHARS = 40
 
 _HistoryKey = tuple[str, str, str]
 
 
 class BranchHistory:
-    """Histories of branches; `directory` is one that nobody else uses."""
+    """Histories of branches; `directory` is not shared with other code."""
 
     def __init__(self, git: Git, directory: Path) -> None:
         self._git = git
         self._directory = directory
+        # Commits by store, tip and (short) id; bounded, oldest first.
         self._found: OrderedDict[_HistoryKey, str] = OrderedDict()
-        self._turns: dict[str, asyncio.Lock] = {}
+        # One search at a time in each store.
+        self._locks: dict[str, asyncio.Lock] = {}
 
     async def commit(
         self, remote: Remote, credentials: Credentials, ref: str, tip: str, wanted: str
     ) -> str:
-        """The commit that `wanted` (a whole or a shortened id) means on the branch `ref`.
+        """The commit of the full or short id `wanted` on the branch `ref`.
 
         Stalled with CommitNotOnRef or RefNotFound where there is none, or more than one.
         """
         if wanted == tip:
             return tip
-        here = sources_credentials.store_name(remote, credentials)
-        key = (here, tip, wanted)
+        store_name = sources_credentials.store_name(remote, credentials)
+        key = (store_name, tip, wanted)
         if key not in self._found:
-            async with self._turns.setdefault(here, asyncio.Lock()):
-                self._found[key] = await self._sought(here, remote, credentials, ref, tip, wanted)
-            while len(self._found) > _MOST_KEPT:
+            async with self._locks.setdefault(store_name, asyncio.Lock()):
+                self._found[key] = await self._find_commit(
+                    store_name, remote, credentials, ref, tip, wanted
+                )
+            while len(self._found) > _MAX_CACHED:
                 self._found.popitem(last=False)
         return self._found[key]
 
-    async def _sought(
-        self, here: str, remote: Remote, credentials: Credentials, ref: str, tip: str, wanted: str
+    async def _find_commit(
+        self,
+        store_name: str,
+        remote: Remote,
+        credentials: Credentials,
+        ref: str,
+        tip: str,
+        wanted: str,
     ) -> str:
         try:
-            store = await asyncio.to_thread(Store.open, self._directory / here)
+            store = await asyncio.to_thread(Store.open, self._directory / store_name)
             try:
                 if not await asyncio.to_thread(store.has, tip):
-                    await self._grown(store, remote, credentials, ref)
-                found = await asyncio.to_thread(store.abbreviated, tip, wanted)
+                    await self._fetch_history(store, remote, credentials, ref)
+                commits = await asyncio.to_thread(store.abbreviated, tip, wanted)
             except StoreCorrupt:
                 await asyncio.to_thread(store.discard)
                 raise
@@ -115,39 +121,39 @@ class BranchHistory:
                 await asyncio.to_thread(store.close)
         except WindlassError as error:
             raise translate_error(error) from error
-        return _only_match(found, ref, wanted)
+        return _only_match(commits, ref, wanted)
 
-    async def _grown(
+    async def _fetch_history(
         self, store: Store, remote: Remote, credentials: Credentials, ref: str
     ) -> None:
         git = store_limits.limit_file_size(self._git, HISTORY_BYTES)
         refspec = f"+{ref}:{Fetcher.local_ref(ref)}"
-        for leaving_out in (NO_TREES, EVERYTHING):
-            fetching = Fetcher(git, store.directory, remote, credentials, filter=leaving_out)
-            work = fetching.fetch_names([refspec], depth=_WHOLE_HISTORY)
+        for filter_spec in (NO_TREES, EVERYTHING):
+            fetcher = Fetcher(git, store.directory, remote, credentials, filter=filter_spec)
+            work = fetcher.fetch_names([refspec], depth=_WHOLE_HISTORY)
             try:
                 await store_limits.run_within(HISTORY_BYTES, store.directory, work)
             except GitError as error:
-                if leaving_out and "filter" in error.message:
+                if filter_spec and "filter" in error.message:
                     continue
                 raise
             return
 
 
-def _only_match(found: list[str], ref: str, wanted: str) -> str:
+def _only_match(commits: list[str], ref: str, wanted: str) -> str:
     branch = ref.removeprefix("refs/heads/")
-    if not found:
+    if not commits:
         raise Stalled(
             "CommitNotOnRef",
             f"commit {wanted} is not on branch {branch}; name the branch that holds it",
         )
-    if len(found) > 1:
+    if len(commits) > 1:
         raise Stalled(
             "RefNotFound",
-            f"{wanted} is the beginning of {len(found)} commits on {branch}; give all "
+            f"{wanted} is the beginning of {len(commits)} commits on {branch}; give all "
             f"{_FULL_CHARS} characters",
         )
-    return found[0]
+    return commits[0]
 
 
 SCRATCH_BYTES = 1024 * 1024 * 1024
@@ -158,17 +164,20 @@ _Key = tuple[str, str, str, str]
 
 
 class CommitProofs:
-    """What was proven; `scratch` is a directory that nobody else uses."""
+    """Proven commits; `scratch` is a directory that is not shared with other code."""
 
     def __init__(self, git: Git, scratch: Path) -> None:
         self._git = git
         self._scratch = scratch
-        self._is_swept = False
+        # Whether stores that a killed process left were removed.
+        self._is_scratch_clean = False
+        # Commits by remote, user, credential and id; bounded, least recently used first.
         self._proven: OrderedDict[_Key, str] = OrderedDict()
+        # Proofs under way, shared by their callers.
         self._running: dict[_Key, asyncio.Task[str]] = {}
 
     async def commit(self, remote: Remote, credentials: Credentials, sha: str) -> str:
-        """The commit that `sha` stands for; GitError where the remote does not give it."""
+        """The commit of the id `sha`; GitError where the remote does not serve it."""
         key = (remote.fetch_key, remote.user, credentials.fingerprint, sha)
         if key in self._proven:
             self._proven.move_to_end(key)
@@ -181,7 +190,7 @@ class CommitProofs:
         return await asyncio.shield(task)
 
     def forget(self, sha: str) -> None:
-        """Prove an id anew next time: somebody could not fetch it."""
+        """Drop the proof of an id, after a fetch of it failed."""
         for key in [key for key in self._proven if key[3] == sha]:
             del self._proven[key]
 
@@ -193,21 +202,21 @@ class CommitProofs:
 
     async def _prove(self, key: _Key, remote: Remote, credentials: Credentials) -> str:
         directory = self._scratch / f"{_PREFIX}{uuid.uuid4().hex}"
-        store = await asyncio.to_thread(self._opened, directory)
+        store = await asyncio.to_thread(self._open_scratch, directory)
         try:
             bound = store_limits.limit_file_size(self._git, SCRATCH_BYTES)
-            proof = _fetched(bound, store, remote, credentials, key[3])
+            proof = _fetch_commit(bound, store, remote, credentials, key[3])
             commit = await store_limits.run_within(SCRATCH_BYTES, directory, proof)
         finally:
             await asyncio.to_thread(_remove, store)
         self._proven[key] = commit
-        while len(self._proven) > _MOST_KEPT:
+        while len(self._proven) > _MAX_CACHED:
             self._proven.popitem(last=False)
         return commit
 
-    def _opened(self, directory: Path) -> Store:
-        if not self._is_swept:
-            self._is_swept = True
+    def _open_scratch(self, directory: Path) -> Store:
+        if not self._is_scratch_clean:
+            self._is_scratch_clean = True
             for left in self._scratch.glob(f"{_PREFIX}*"):
                 shutil.rmtree(left, ignore_errors=True)
         return Store.open(directory)
@@ -215,28 +224,28 @@ class CommitProofs:
     def _finished(self, key: _Key, task: asyncio.Task[str]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
-            # Seen here, so that a failure nobody waits for any more is no warning.
+            # Retrieved here, so that asyncio does not warn of a failure without a waiting caller.
             task.exception()
 
 
-async def _fetched(
+async def _fetch_commit(
     git: Git, store: Store, remote: Remote, credentials: Credentials, sha: str
 ) -> str:
-    """With as little as the server can be brought to send."""
-    getting = _getting(git, store, remote, credentials, NO_TREES)
+    """Fetch a commit with as few objects as the server supports."""
+    fetcher = _fetcher(git, store, remote, credentials, NO_TREES)
     try:
-        return await getting.by_id(sha)
+        return await fetcher.by_id(sha)
     except FilterRefused:
-        getting = _getting(git, store, remote, credentials, EVERYTHING)
-        return await getting.by_id(sha)
+        fetcher = _fetcher(git, store, remote, credentials, EVERYTHING)
+        return await fetcher.by_id(sha)
     except IdsRefused:
-        return await getting.by_name(sha, "")
+        return await fetcher.by_name(sha, "")
 
 
-def _getting(
-    git: Git, store: Store, remote: Remote, credentials: Credentials, leaving_out: str
+def _fetcher(
+    git: Git, store: Store, remote: Remote, credentials: Credentials, filter_spec: str
 ) -> FetchById:
-    return FetchById(store, Fetcher(git, store.directory, remote, credentials, filter=leaving_out))
+    return FetchById(store, Fetcher(git, store.directory, remote, credentials, filter=filter_spec))
 
 
 def _remove(store: Store) -> None:

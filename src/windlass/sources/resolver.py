@@ -1,9 +1,9 @@
-"""Finds the commit that a ref text means, for every kind that names one.
+"""Resolves a ref to a commit, for every kind that names one.
 
-Names are looked up in the remote's shared listing; a full SHA is proven by a fetch and
-needs no listing. A failure has one of the causes of `causes.py` with its decision, and
-is told again for some seconds instead of bothering the remote, unless the caller wants
-news (`max_age_seconds=0`).
+Names are looked up in the shared listing of the remote; a full SHA is proven by a fetch and needs
+no listing. A failure has one of the causes of `proofs` with its decision. It is repeated for some
+seconds without a request to the remote, unless the caller demands a fresh result
+(`max_age_seconds=0`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["GATHER_SECONDS", "Resolved", "Resolver"]
 GATHER_SECONDS = 0.2
 
 _REPEAT_SECONDS = 3.0
-_MOST_KEPT = 1024
+_MAX_FAILURES = 1024
 _SHA1_CHARS = 40
 _ONLY_SHA1 = "repositories with SHA-256 object ids are not supported; use one with SHA-1 ids"
 
@@ -40,18 +40,21 @@ _Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
+    """The last failure of a ref; `at` is when its attempt began (monotonic)."""
+
     reason: str
     message: str
     at: float
 
 
 class Resolver:
-    """Ref texts to commits; `scratch` is a directory for proofs that nobody else uses."""
+    """Resolves refs; `scratch` is a directory for proofs, not shared with other code."""
 
     def __init__(self, git: Git, listings: RefListings, scratch: Path, clock: Clock) -> None:
         self._listings = listings
         self._clock = clock
         self._proofs = CommitProofs(git, scratch)
+        # The last failure by remote, user, credential and ref; bounded, oldest first.
         self._failures: OrderedDict[_Key, _Failure] = OrderedDict()
 
     async def resolve(
@@ -63,30 +66,32 @@ class Resolver:
         max_age_seconds: float,
         gather_seconds: float = GATHER_SECONDS,
     ) -> Resolved:
-        """The commit of `wanted`, as the remote said not longer than `max_age_seconds` ago."""
+        """The commit of the ref `wanted`, from a listing not older than `max_age_seconds`."""
         key = (remote.fetch_key, remote.user, credentials.fingerprint, wanted)
-        self._tell_again(key, max_age_seconds)
+        self._raise_recent_failure(key, max_age_seconds)
         began = self._clock.monotonic()
         try:
             refs.check_ref(wanted)
-            found = await self._found(remote, credentials, wanted, max_age_seconds, gather_seconds)
+            resolved = await self._resolve_now(
+                remote, credentials, wanted, max_age_seconds, gather_seconds
+            )
         except (RefUnknown, refs.RefRefused) as error:
             raise self._failed(key, "RefNotFound", str(error), began) from error
         except WindlassError as error:
-            told = proofs.translate_error(error)
-            raise self._failed(key, told.reason, told.message, began) from error
+            cause = proofs.translate_error(error)
+            raise self._failed(key, cause.reason, cause.message, began) from error
         self._failures.pop(key, None)
-        return found
+        return resolved
 
     def forget(self, remote: Remote, commit: str = "") -> None:
-        """Ask and prove anew: the remote was pushed to, or `commit` could not be fetched."""
+        """Drop cached results: the remote was pushed to, or `commit` could not be fetched."""
         self._listings.forget(remote)
         self._proofs.forget(commit)
 
     async def close(self) -> None:
         await self._proofs.close()
 
-    async def _found(
+    async def _resolve_now(
         self,
         remote: Remote,
         credentials: Credentials,
@@ -110,7 +115,7 @@ class Resolver:
             raise GitError("UnsupportedObjectFormat", _ONLY_SHA1)
         return refs.resolve_ref(listing, wanted)
 
-    def _tell_again(self, key: _Key, max_age_seconds: float) -> None:
+    def _raise_recent_failure(self, key: _Key, max_age_seconds: float) -> None:
         failure = self._failures.get(key)
         if failure is None:
             return
@@ -121,6 +126,6 @@ class Resolver:
     def _failed(self, key: _Key, reason: str, message: str, at: float) -> WindlassError:
         self._failures[key] = _Failure(reason, message, at)
         self._failures.move_to_end(key)
-        while len(self._failures) > _MOST_KEPT:
+        while len(self._failures) > _MAX_FAILURES:
             self._failures.popitem(last=False)
         return proofs.resolution_error(reason, message)

@@ -1,4 +1,4 @@
-"""The metrics of the environments capability.
+"""Metrics of the environments capability.
 
 Series of an Environment carry `env_namespace`, `environment` and `project`, and go with it.
 """
@@ -13,7 +13,7 @@ _LONG_BUCKETS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
 class EnvironmentMetrics(MetricTable):
-    """All of them, in one registry."""
+    """Metrics of the environments capability."""
 
     phase = gauge(_ENV + "phase", "1 for the phase an Environment is in.", *_OBJECT, "phase")
     time_to_ready = histogram(

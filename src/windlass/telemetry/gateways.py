@@ -1,8 +1,7 @@
-"""The metrics of the gateways capability.
+"""Metrics of the gateways capability and of its agents.
 
-Series of an IgnitionSync carry `cr_namespace` together with `cr` and go with it.
-
-The metrics of one agent: it serves one gateway, so none of them names one.
+Series of an IgnitionSync carry `cr_namespace` together with `cr` and go with it. An agent serves
+one gateway, so none of its metrics names one.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _CR = ("cr_namespace", "cr")
 
 
 class GatewayMetrics(MetricTable):
-    """All of them, in one registry."""
+    """Metrics of the controller of gateways."""
 
     reconciles = counter(_GATEWAYS + "reconcile_total", "Passes by result.", "result")
     reconcile_seconds = histogram(
@@ -52,7 +51,7 @@ class GatewayMetrics(MetricTable):
     )
 
     def forget_condition(self, namespace: str, name: str, kind: str) -> None:
-        """Remove what one condition said."""
+        """Remove the series of one condition."""
         self.condition.forget({"cr_namespace": namespace, "cr": name, "type": kind})
 
     def forget_cr(self, namespace: str, name: str) -> None:
@@ -60,7 +59,7 @@ class GatewayMetrics(MetricTable):
         self.forget(cr_namespace=namespace, cr=name)
 
     def forget_gateways(self, namespace: str, name: str) -> None:
-        """Remove the series of single gateways, before those that are there are told anew."""
+        """Remove the series of all gateways of an IgnitionSync, before they are set again."""
         for line in (self.drifted_files, self.gateway_status, self.last_sync):
             line.forget({"cr_namespace": namespace, "cr": name})
 
@@ -69,7 +68,7 @@ _AGENT = "windlass_agent_"
 
 
 class AgentMetrics(MetricTable):
-    """All of them, in one registry."""
+    """Metrics of one agent."""
 
     syncs = counter(_AGENT + "sync_total", "Syncs by result.", "result")
     sync_seconds = histogram(

@@ -1,9 +1,8 @@
-"""What a process decides about its logs before structlog is loaded.
+"""Loads structlog without rich, and declares log formats and levels.
 
-Apart from `logs` because that one imports structlog. structlog looks for rich when it is
-imported, to draw tracebacks. A server draws none, and rich with its highlighter takes
-megabytes of every process. Whoever needs rich later, at a person's terminal, can still
-import it.
+Apart from `logs` because that one imports structlog. structlog imports rich, if it is
+installed, to format tracebacks. A server needs none, and rich with its highlighter takes
+megabytes of every process. It can still be imported later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How log records look and that none of them carries a secret.
+"""Configures logging: format, level and redaction of all records.
 
 Our own records and those of libraries pass the same processors and leave on stderr:
-coloured lines for a person at a terminal, JSON lines otherwise. Redaction comes after
+colored lines for a person at a terminal, JSON lines otherwise. Redaction comes after
 everything that adds text and before the line is put together, where quoting could
 still hide a secret from it.
 """

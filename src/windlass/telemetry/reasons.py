@@ -1,7 +1,7 @@
-"""The closed lists of reasons that users, alerts, tests rely on.
+"""Closed lists of reasons that users, alerts and tests rely on.
 
-A member's value is what stands in a metric label, an event or a condition. Renaming
-one breaks somebody's alert.
+The value of a member is used in a metric label, an event or a condition. Renaming one
+breaks alerts of users.
 """
 
 from __future__ import annotations

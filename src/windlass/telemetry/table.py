@@ -1,12 +1,11 @@
-"""One table of metrics per capability: name, type, labels, meaning.
+"""Metric tables: one class per capability declares name, type, labels and meaning.
 
-Each line of a `MetricTable` declares a metric and gives it a typed attribute. Labels never
-carry object names.
+Each line of a `MetricTable` declares a metric and gives it a typed attribute. Labels never carry
+object names.
 
-Counters, gauges, histograms whose label children are looked up only once.
-
-Label values are given by position, in the declared order. Every child is made here,
-so the cache is the complete list of series, and forgetting some of them is exact.
+`Series` caches the label children of a metric. Label values are given by position, in the declared
+order. Every child is made here, so the cache is the complete list of series, and forgetting some of
+them is exact.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ class Series(Generic[M]):
         self._children: dict[tuple[str, ...], M] = {}
 
     def child(self, values: tuple[str, ...]) -> M:
-        found = self._children.get(values)
-        return found if found is not None else self._adopt(values)
+        known = self._children.get(values)
+        return known if known is not None else self._add_child(values)
 
     def forget(self, match: Mapping[str, str]) -> None:
         """Remove the series whose labels have these values; others are left alone."""
         if not match.keys() <= set(self._labels):
             return
-        wanted = {self._labels.index(label): value for label, value in match.items()}
+        positions = {self._labels.index(label): value for label, value in match.items()}
         for values in list(self._children):
-            if all(values[place] == value for place, value in wanted.items()):
+            if all(values[position] == value for position, value in positions.items()):
                 del self._children[values]
                 self._metric.remove(*values)
 
-    def _adopt(self, values: tuple[str, ...]) -> M:
+    def _add_child(self, values: tuple[str, ...]) -> M:
         if len(values) != len(self._labels):
             raise ValueError(f"labels are {self._labels}, {len(values)} values were given")
-        made: M = self._metric.labels(*values) if values else self._metric
-        self._children[values] = made
-        return made
+        child: M = self._metric.labels(*values) if values else self._metric
+        self._children[values] = child
+        return child
 
 
 class CounterSeries(Series[Counter]):
@@ -90,7 +89,7 @@ WORK_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 @dataclass(frozen=True, slots=True)
 class DeclaredMetric(Generic[S]):
-    """A line of the table; on an instance of Metrics it is the live metric."""
+    """A line of the table; on an instance of MetricTable it is the live metric."""
 
     kind: type[S]
     name: str

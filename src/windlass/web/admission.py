@@ -1,13 +1,12 @@
-"""Reads AdmissionReview v1 and always allows.
+"""Admission webhook endpoint: reads AdmissionReview v1 and always allows.
 
-Only the fields that tell who did what are decoded; the objects stay the bytes they
-came as. The endpoint answers first and hands the request on afterwards, so whatever
-is done with it costs the writer nothing. A body that cannot be read is still allowed
-where its uid can be found, because a mirror must never stand in the way of a write.
+Only the fields that tell who did what are decoded; the objects stay bytes. The endpoint responds
+first and passes the request on afterwards, so its processing never delays the writer. A body that
+cannot be read is still allowed where its uid can be found, because a mirror must never block a
+write.
 
-The path carries a part that only readers of the webhook configuration know. Whoever calls
-another path is answered with 404 and told nothing; a call on the right one that fails, in
-whatever way, is reported, because it may have been the API server's.
+The path has a part that only readers of the webhook configuration know. A call of another path gets
+404; a failing call of the right one is reported, because it may have been the API server's.
 """
 
 from __future__ import annotations
@@ -40,25 +39,21 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """One attempted write; attempts may still fail, so this is a claim, not a fact.
+    """One attempted write; it may still fail, so this is a claim, not a fact."""
 
-    `gvr` is the type the webhook was matched for, `request_gvr` the one the writer
-    named. `object` is empty on deletes, `old_object` on creates.
-    """
-
-    uid: str
+    uid: str  # of the request, not of the object
     operation: Operation
-    gvr: GVR
-    request_gvr: GVR
-    subresource: str
-    namespace: str
-    name: str
+    gvr: GVR  # the type that the webhook was matched for
+    request_gvr: GVR  # the type that the client requested
+    subresource: str  # empty: the object itself
+    namespace: str  # empty for cluster-scoped objects
+    name: str  # empty while the server has not generated one
     user: str
     groups: tuple[str, ...]
     extra: dict[str, tuple[str, ...]]
     dry_run: bool
-    object: bytes = field(repr=False)
-    old_object: bytes = field(repr=False)
+    object: bytes = field(repr=False)  # JSON; empty on deletes
+    old_object: bytes = field(repr=False)  # JSON; empty on creates
 
 
 class ReviewUnreadable(WindlassError):
@@ -82,6 +77,10 @@ class _User(msgspec.Struct):
 
 
 class _Request(msgspec.Struct, rename="camel"):
+    """`request` of an AdmissionReview: uid, operation, resource, request_resource, sub_resource,
+    namespace, name, user_info, dry_run, object and old_object, as the API defines them.
+    """
+
     uid: str
     operation: Operation
     resource: _Resource
@@ -116,7 +115,7 @@ def parse(body: bytes) -> AdmissionRequest:
 
 
 def allow(uid: str) -> bytes:
-    """The answer that lets the write with this uid pass."""
+    """The response that allows the write with this uid."""
     return (
         b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%b,'
         b'"allowed":true}}' % msgspec.json.encode(uid)
@@ -125,8 +124,8 @@ def allow(uid: str) -> bytes:
 
 def find_uid(body: bytes) -> str:
     """The request's uid in a body that cannot be decoded, or the empty string."""
-    found = _UID.search(body, 0, _UID_WITHIN)
-    return found.group(1).decode("ascii") if found else ""
+    match = _UID.search(body, 0, _UID_WITHIN)
+    return match.group(1).decode("ascii") if match else ""
 
 
 def _request(raw: _Request) -> AdmissionRequest:
@@ -158,24 +157,24 @@ def _present(raw: msgspec.Raw) -> bytes:
 
 
 class AdmissionEndpoint:
-    """The ASGI application behind the webhook: answer, then hand over.
+    """ASGI application of the webhook: respond, then pass the request on.
 
-    `hand_over` gets each request that could be read, after its answer was sent. It runs
-    on the event loop, so it should only put the request somewhere. `timed` gets the
-    seconds between the body's arrival and the answer, `lost` hears of calls that could not
-    be read. Serve it with itself as the gate: then other paths cost nothing.
+    `on_request` gets each request that could be read, after its response was sent. It runs on the
+    event loop, so it should only enqueue the request. `timed` gets the seconds between the arrival
+    of the body and the response, `lost` is called for calls that could not be read. Serve it with
+    itself as the gate: then other paths cost nothing.
     """
 
     def __init__(
         self,
-        hand_over: Callable[[AdmissionRequest], None],
+        on_request: Callable[[AdmissionRequest], None],
         *,
         paths: Sequence[str],
         lost: Callable[[], None] = lambda: None,
         timed: Callable[[float], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._hand_over = hand_over
+        self._on_request = on_request
         self._lost = lost
         self.accept(paths)
         self._timed = timed
@@ -208,11 +207,11 @@ class AdmissionEndpoint:
             self._lost()
             await self._allow_unread(error, send)
             return
-        _vouch(scope)
+        _mark_trusted(scope)
         await _answer(send, 200, allow(request.uid))
         if self._timed is not None:
             self._timed(self._clock.monotonic() - began)
-        self._pass_on(request)
+        self._forward(request)
 
     async def _allow_unread(self, error: ReviewUnreadable, send: Send) -> None:
         _log.warning("admission body not understood", reason=error.reason, message=error.message)
@@ -221,16 +220,16 @@ class AdmissionEndpoint:
         else:
             await _answer(send, 400, f"{error.message}\n".encode(), b"text/plain")
 
-    def _pass_on(self, request: AdmissionRequest) -> None:
+    def _forward(self, request: AdmissionRequest) -> None:
         try:
-            self._hand_over(request)
+            self._on_request(request)
         except Exception:
             # The answer is out; a fault behind it must not close the API server's connection.
             _log.exception("admission record lost", uid=request.uid)
             self._lost()
 
 
-def _vouch(scope: Scope) -> None:
+def _mark_trusted(scope: Scope) -> None:
     vouch = (scope.get("state") or {}).get(VOUCH)
     if vouch is not None:
         vouch()

@@ -1,12 +1,11 @@
-"""Takes a request's body in before the application runs, within a cap and a deadline.
+"""ASGI middleware that reads the whole request body first, within a size limit and a deadline.
 
-Applications behind it get the whole body in one message or never run at all: 413 for
-more than the cap (judged by the declared length where there is one), 408 for a body
-that comes too slowly, 503 while the bodies of all requests together exceed a budget.
-No more than the cap is held of any request, whatever it declares.
+The application gets the whole body in one message or never runs: 413 for more than the limit (by
+the declared length where there is one), 408 for a body that comes too slowly, 503 while the bodies
+of all requests together exceed a budget. No more than the limit is held of any request.
 
-A gate judges by the head alone: what it does not admit is answered before a byte of the
-body is read, so it cannot take the room of those that it does.
+A gate decides by the head alone: a request that it does not admit gets its response before a byte
+of the body is read, so it cannot use up the budget.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LINGER_SECONDS = 2.0
 
 
 class BodyGate(Protocol):
-    """Judges requests by their head, and hears of those whose body did not come."""
+    """Admits requests by their head; `failed` is called for those whose body did not arrive."""
 
     def admits(self, scope: Scope) -> bool: ...
 
@@ -38,7 +37,7 @@ class _Refused(Exception):
 
 
 class BodyLimit:
-    """An ASGI application that hands only complete, small enough requests on."""
+    """Passes only complete requests within the limits to `app`."""
 
     def __init__(
         self,
@@ -54,6 +53,7 @@ class BodyLimit:
         self._cap = cap_bytes
         self._seconds = seconds
         self._budget = budget_bytes
+        # Bytes of all bodies in memory.
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,22 +65,22 @@ class BodyLimit:
             return
         body = bytearray()
         try:
-            complete = await self._take(scope, receive, body)
+            complete = await self._receive_body(scope, receive, body)
             if complete:
                 await self._app(scope, _replayed(bytes(body), receive), send)
             else:
-                self._tell_failed()
+                self._report_failed()
         except _Refused as refusal:
-            self._tell_failed()
+            self._report_failed()
             await _refuse(refusal, receive, send)
         finally:
             self._held -= len(body)
 
-    def _tell_failed(self) -> None:
+    def _report_failed(self) -> None:
         if self._gate is not None:
             self._gate.failed()
 
-    async def _take(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
+    async def _receive_body(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
         if _declared_length(scope) > self._cap:
             raise self._too_large()
         try:
@@ -95,11 +95,11 @@ class BodyLimit:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return False
-            self._keep(message.get("body", b""), body)
+            self._append(message.get("body", b""), body)
             if not message.get("more_body", False):
                 return True
 
-    def _keep(self, chunk: bytes, body: bytearray) -> None:
+    def _append(self, chunk: bytes, body: bytearray) -> None:
         if len(body) + len(chunk) > self._cap:
             raise self._too_large()
         if self._held + len(chunk) > self._budget:
@@ -119,13 +119,13 @@ def _declared_length(scope: Scope) -> int:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
+    is_delivered = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_delivered
+        if is_delivered:
             return await receive()
-        given = True
+        is_delivered = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

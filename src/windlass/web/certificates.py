@@ -1,6 +1,6 @@
-"""Our own certificate authority and the server certificates it signs.
+"""Certificate authority of our own and the server certificates it signs.
 
-Everything is PEM bytes in and PEM bytes out, and time is handed in, so that a renewal
+Everything is PEM bytes in and PEM bytes out, and time is a parameter, so that a renewal
 is decided the same way everywhere: once two thirds of a certificate's life are over.
 A leaf never outlives its authority. While an authority is replaced, callers trust a
 bundle of the old and the new one, so no order of restarts breaks a handshake.
@@ -101,20 +101,20 @@ def covers(cert_pem: bytes, dns_names: Sequence[str], ip_addresses: Sequence[str
         named = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
-    wanted = {ip_address(text) for text in ip_addresses}
-    return set(dns_names) <= set(named.get_values_for_type(x509.DNSName)) and wanted <= set(
+    addresses = {ip_address(text) for text in ip_addresses}
+    return set(dns_names) <= set(named.get_values_for_type(x509.DNSName)) and addresses <= set(
         named.get_values_for_type(x509.IPAddress)
     )
 
 
 def bundle(now: datetime, *authorities: bytes) -> bytes:
     """One caBundle out of several, newest first as given; expired and repeated ones drop out."""
-    kept: dict[bytes, None] = {}
+    valid: dict[bytes, None] = {}
     for block in (block for pem in authorities for block in _PEM.findall(pem)):
         certificate = _read_cert(block)
         if certificate.not_valid_after_utc > now:
-            kept[_cert_pem(certificate)] = None
-    return b"".join(kept)
+            valid[_cert_pem(certificate)] = None
+    return b"".join(valid)
 
 
 def _builder(

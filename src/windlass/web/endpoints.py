@@ -1,9 +1,10 @@
-"""`/healthz`, `/readyz`, `/startupz`: named checks, each with a sentence when it fails.
+"""Probe and metrics endpoints.
 
-A check is a plain function over state that is already known, so a probe costs nothing
-and cannot hang. 200 means all checks passed; 503 lists those that did not.
+`/healthz`, `/readyz`, `/startupz` run named checks. A check is a plain function over state that is
+already known, so a probe costs nothing and cannot hang. 200 means that all checks passed; 503 lists
+those that did not, each with a sentence.
 
-`/metrics`: a registry in the text format a scraper asks for.
+`/metrics` serves a registry in the text format that a scraper requests.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ def probes_app(
     ready: Mapping[str, Check] | None = None,
     startup: Mapping[str, Check] | None = None,
 ) -> Starlette:
-    """An application that answers for the process's life, its readiness and its start."""
-    asked = {"/healthz": live, "/readyz": ready, "/startupz": startup}
+    """An application with the liveness, readiness and startup probes of the process."""
+    probes = {"/healthz": live, "/readyz": ready, "/startupz": startup}
     return Starlette(
-        routes=[_route(path, checks) for path, checks in asked.items() if checks is not None]
+        routes=[_route(path, checks) for path, checks in probes.items() if checks is not None]
     )
 
 

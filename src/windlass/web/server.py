@@ -1,22 +1,18 @@
-"""Serves one ASGI application on one socket inside the running event loop.
+"""HTTP server: serves one ASGI application on one socket inside the running event loop.
 
-`async with Server(app, host, port) as server:` listens when the block begins and has
-drained when it ends. Signals stay with the process, nothing is written per request.
-At the end idle connections close at once, running requests get `drain_seconds`, and
-whatever is left then is cut.
+`async with Server(app, host, port) as server:` listens when the block begins and has drained when
+it ends. Signals stay with the process, nothing is logged per request. At the end idle connections
+close at once, running requests get `drain_seconds`, and the rest is aborted.
 
-Limits on the head of a request and on connections, which an application never sees.
+`LimitedProtocol` limits request heads and connections, which an application never sees. A
+connection that sends no complete head in time is closed, and so is one whose head grows too large.
+The timer runs from the handshake, or on a kept connection from the first byte of the next request;
+the keep-alive timer covers the time between requests. Above the limit of connections one is closed
+for each new one: unknown clients before those that the application vouched for, idle ones before
+busy ones, and among equals the one that was silent for the longest time. So idle connections cannot
+keep clients out.
 
-A connection that sends no complete head in time is closed, and so is one whose head
-grows without end. The timer runs from the handshake, or on a kept connection from the
-first byte of the next request; waiting between requests is the keep-alive timer's.
-
-Where there are more connections than the limit, one is closed for the newcomer: strangers
-before those that the application vouched for, idle ones before busy ones, and among equals
-the one that said nothing for the longest time. So nobody is kept out by connections that
-only take up room.
-
-Binds the socket a server listens on, and says in plain words why it could not.
+`bind_socket` binds the socket and explains why it could not.
 """
 
 from __future__ import annotations
@@ -81,76 +77,82 @@ VOUCH = "windlass.vouch"
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """An HTTP/1.1 connection whose patience with a request's head ends."""
+    """An HTTP/1.1 connection with limits for the head of a request."""
 
     head_seconds = 10.0
     first_seconds = 10.0
     most_connections = 1024
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
-    _is_known = False
-    _spoke_at = 0.0
+    _is_trusted = False
+    _received_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._spoke_at = self.loop.time()
-        self._await_head(self.first_seconds)
+        self._received_at = self.loop.time()
+        self._start_head_timer(self.first_seconds)
         if len(self.connections) > self.most_connections:
             self._make_room()
 
     def vouch(self) -> None:
         """Keep this connection rather than others: it carried a valid request."""
-        self._is_known = True
+        self._is_trusted = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_over()
+        self._stop_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._spoke_at = self.loop.time()
+        self._received_at = self.loop.time()
         super().data_received(data)
         if self._deadline is None:
             return
         self._head_bytes += len(data)
         if self._head_bytes > _MAX_HEAD_BYTES:
-            self._give_up()
+            self._abort()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["state"][VOUCH] = self.vouch
         if self._deadline is None:
-            self._await_head(self.head_seconds)
+            self._start_head_timer(self.head_seconds)
 
     def on_headers_complete(self) -> None:
-        self._head_over()
+        self._stop_head_timer()
         super().on_headers_complete()
 
-    def _await_head(self, seconds: float) -> None:
+    def _start_head_timer(self, seconds: float) -> None:
         self._head_bytes = 0
-        self._deadline = self.loop.call_later(seconds, self._give_up)
+        self._deadline = self.loop.call_later(seconds, self._abort)
 
-    def _head_over(self) -> None:
+    def _stop_head_timer(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _give_up(self) -> None:
-        self._head_over()
+    def _abort(self) -> None:
+        self._stop_head_timer()
         self.transport.abort()
 
     def _make_room(self) -> None:
-        others = [one for one in self.connections if isinstance(one, LimitedProtocol)]
-        least = min((one for one in others if one is not self), key=_eviction_order, default=None)
+        others = [
+            connection for connection in self.connections if isinstance(connection, LimitedProtocol)
+        ]
+        least = min(
+            (connection for connection in others if connection is not self),
+            key=_eviction_order,
+            default=None,
+        )
         if least is not None:
-            # It is told of its end only in the next turn of the loop; until then it would be
-            # found again.
+            # uvicorn removes it only in the next iteration of the loop; until then it would be
+            # selected again.
             self.connections.discard(least)
-            least._give_up()
+            least._abort()
 
 
-def _eviction_order(one: LimitedProtocol) -> tuple[bool, bool, float]:
-    is_busy = one.cycle is not None and not one.cycle.response_complete
-    return one._is_known, is_busy, one._spoke_at
+def _eviction_order(connection: LimitedProtocol) -> tuple[bool, bool, float]:
+    is_busy = connection.cycle is not None and not connection.cycle.response_complete
+    return connection._is_trusted, is_busy, connection._received_at
 
 
 def limited_protocol(
@@ -170,24 +172,30 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What a server puts up with."""
+    """Limits of a server."""
 
+    # Largest body of a request.
     body_bytes: int = 8 * _MIB
+    # Deadline of a body.
     body_seconds: float = 10.0
+    # Largest sum of the bodies of all requests.
     bodies_bytes: int = 64 * _MIB
+    # Deadline of the head of a request on a kept connection.
     head_seconds: float = 10.0
     # From the handshake to the head of the first request, and for the handshake itself:
-    # clients that mean it speak at once, and those that do not only take up room.
+    # proper clients send at once, and others only occupy connections.
     first_seconds: float = 3.0
+    # Open connections, after which one is closed for each new one.
     connections: int = 1024
     # Longer than the 90 s after which the API server closes an idle connection itself,
     # so that we never close one it is about to use.
     keep_alive_seconds: int = 120
+    # Time for running requests when the server stops.
     drain_seconds: int = 5
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without its signal handlers, saying when it listens."""
+    """uvicorn without its signal handlers; `listening` is set once it accepts connections."""
 
     def __init__(
         self, config: uvicorn.Config, protocol: type[LimitedProtocol], handshake_seconds: float
@@ -253,7 +261,7 @@ class Server:
         try:
             await self.start()
         except BaseException:
-            # Cancelled on the way, the server would go on listening for nobody.
+            # Cancelled while starting, the server would keep listening.
             await self.stop()
             raise
         return self
@@ -272,7 +280,7 @@ class Server:
         return self._port
 
     async def start(self) -> None:
-        """Listen; a port that cannot be had is a Fatal that names the way out."""
+        """Listen; Fatal with advice where the port cannot be bound."""
         if self._bound is None:
             self._bound = await asyncio.to_thread(bind_socket, *self._address, flag=self._flag)
         self._port: int = self._bound.getsockname()[1]
@@ -294,7 +302,7 @@ class Server:
             ready.cancel()
 
     async def wait(self) -> None:
-        """Return once the server has ended, however it came to that."""
+        """Wait until the server has ended."""
         assert self._task is not None, "only a started server can end"
         await asyncio.shield(self._task)
 

@@ -1,4 +1,4 @@
-"""The TLS side of a listening socket, with a certificate that is swapped in place.
+"""TLS context of a server, whose certificate is replaced in place.
 
 One SSLContext lives as long as its server: new handshakes see the newest pair, open
 connections keep the one they began with. A pair is tried on a scratch context first,
@@ -53,7 +53,7 @@ def _require_clients(context: ssl.SSLContext, client_ca: bytes) -> None:
 
 
 def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
-    with _spilled(key_pem + b"\n" + cert_pem) as path:
+    with _as_path(key_pem + b"\n" + cert_pem) as path:
         try:
             # A password is named so that OpenSSL never asks for one at a terminal.
             context.load_cert_chain(path, password="")
@@ -62,7 +62,7 @@ def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _spilled(content: bytes) -> Iterator[str]:
+def _as_path(content: bytes) -> Iterator[str]:
     descriptor = files.anonymous_file(content)
     try:
         yield f"/proc/self/fd/{descriptor}"

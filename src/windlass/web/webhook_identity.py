@@ -1,17 +1,16 @@
-"""What an admission endpoint is known by: authority, server certificate and path.
+"""Identity of the admission endpoint: CA, server certificate and path, stored in one Secret.
 
-All of it is kept as the data of one Secret, so whoever serves next is the same endpoint to
-the API server and nothing has to be registered again.
+The next leader serves with the same identity, so nothing has to be registered again.
 
-| Found | Then |
+| Secret | Then |
 |---|---|
-| nothing, or what cannot be read | all is made anew |
-| an authority past two thirds of its life | authority, leaf and path are made anew |
-| a leaf past two thirds of its life, of another authority or for other names | leaf and path |
-| otherwise | kept |
+| missing, or unreadable | everything is created |
+| a CA past two thirds of its life | CA, leaf and path are renewed |
+| a leaf past two thirds of its life, of another CA or for other names | leaf and path |
+| otherwise | unchanged |
 
-The path before the present one is accepted for ten minutes more: an API server may not
-have learned of the new one yet.
+The previous path is accepted for ten minutes more: an API server may not have learned of the new
+one yet.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class ServingNames:
-    """By which names and addresses the endpoint is called."""
+    """DNS names and IP addresses by which the endpoint is called."""
 
     dns: tuple[str, ...]
     addresses: tuple[str, ...] = ()
@@ -61,13 +60,13 @@ class WebhookIdentity:
 
 
 def create_identity(names: ServingNames, now: datetime) -> WebhookIdentity:
-    """An endpoint that nobody knows yet."""
+    """A new identity."""
     authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
     return WebhookIdentity(authority, _leaf(authority, names, now), _token(), "", now)
 
 
 def renew_identity(old: WebhookIdentity, names: ServingNames, now: datetime) -> WebhookIdentity:
-    """The same endpoint with a new leaf and path, of a new authority where that is due."""
+    """The identity with a new leaf and path, and a new CA where that is due."""
     authority = old.authority
     if certificates.renewal_due(authority.cert_pem, now):
         authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
@@ -76,7 +75,7 @@ def renew_identity(old: WebhookIdentity, names: ServingNames, now: datetime) -> 
 
 
 def needs_renewal(identity: WebhookIdentity, names: ServingNames, now: datetime) -> bool:
-    """Whether the endpoint must be renewed."""
+    """Whether the identity must be renewed."""
     leaf = identity.leaf.cert_pem
     return (
         certificates.renewal_due(leaf, now)
@@ -86,7 +85,7 @@ def needs_renewal(identity: WebhookIdentity, names: ServingNames, now: datetime)
 
 
 def secret_data(identity: WebhookIdentity) -> dict[str, str]:
-    """The data of the Secret that keeps it."""
+    """The data of the Secret for an identity."""
     rows = {
         "ca.crt": identity.authority.cert_pem,
         "ca.key": identity.authority.key_pem,
@@ -99,10 +98,10 @@ def secret_data(identity: WebhookIdentity) -> dict[str, str]:
     return {name: base64.b64encode(content).decode() for name, content in rows.items()}
 
 
-def read_identity(kept: Mapping[str, str]) -> WebhookIdentity | None:
-    """The endpoint that `secret_data` described; None if it cannot be read whole."""
+def read_identity(data: Mapping[str, str]) -> WebhookIdentity | None:
+    """The identity in the data of a Secret; None if it cannot be read completely."""
     try:
-        rows = {name: base64.b64decode(text, validate=True) for name, text in kept.items()}
+        rows = {name: base64.b64decode(text, validate=True) for name, text in data.items()}
         identity = WebhookIdentity(
             Authority.load(rows["ca.crt"], rows["ca.key"]),
             Leaf(rows["tls.crt"], rows["tls.key"]),
