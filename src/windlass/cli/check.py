@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from windlass.environments.probe.network_probe import ProbeResult
 
 _LEAST_SECONDS, _MOST_SECONDS = 10, 600
-"""Calls into a fence that swallows them take seconds, and several have to be heard."""
+"""Calls that a network policy drops take seconds to time out, and several are needed."""
 
 
 def check(
@@ -76,7 +76,7 @@ def _parse_timeout(timeout: str) -> float:
 
 
 def _run_interruptible(work: Coroutine[None, None, ProbeResult]) -> ProbeResult:
-    """The result of `work`; who interrupts it waits until it has cleaned up."""
+    """Run `work`; an interrupt cancels it and waits until it has cleaned up."""
     import asyncio
     import signal
 

@@ -100,9 +100,9 @@ def verify(
 ) -> None:
     """Compare every synced file with what the last sync left, by content."""
     _check_output(output)
-    found = _run(_verify(to, exclude or []))
-    _print(_drift_json(found) if output == "json" else _drift_text(found, to))
-    sys.exit(EXIT_DIFFERENT if found.has_drift else 0)
+    drift = _run(_verify(to, exclude or []))
+    _print(_drift_json(drift) if output == "json" else _drift_text(drift, to))
+    sys.exit(EXIT_DIFFERENT if drift.has_drift else 0)
 
 
 @app.command()
@@ -180,7 +180,7 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
     with gateway_local.open_gateway(to, Git()) as gateway:
         work = await _start_agent(gateway, scan, token_file)
         before = work.applied_tree
-        # The value an agent has heeded stays heeded.
+        # The rollback request that an agent has handled stays handled.
         if not await work.rollback(work.state.rollback, work.state.trigger):
             return f"{to}: nothing to roll back", gateway_local.LocalScan("skipped")
         after, scanned = work.applied_tree, await gateway_local.run_scan(work, SyncPolicy(), scan)
@@ -192,7 +192,7 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
 async def _start_agent(
     gateway: LocalGateway, scan: str, token_file: Path | None
 ) -> GatewayOperations:
-    """The agent's hands on a tree that is whole; what had been cut off is mentioned."""
+    """The operations of an agent, after an interrupted apply was completed or undone."""
     from windlass.cli import gateway_local, gateway_output
 
     work = gateway_local.agent_operations(gateway, scan, token_file)
@@ -211,7 +211,7 @@ def _print_interrupted(gateway: LocalGateway) -> None:
 
 
 def _print_note(text: str) -> None:
-    """Say something beside the result."""
+    """Print a note to stderr."""
     typer.echo(f"windlass: {text}", err=True)
 
 
@@ -243,10 +243,10 @@ def _plan_text(planned: PlannedSync) -> str:
         slash = "/" if op.op in ("mkdir", "rmdir") else ""
         altered = f" [{', '.join(op.transforms)}]" if op.transforms else ""
         lines.append(f"{sign} {op.path}{slash}{altered}")
-    lines += [f"skipped: {one.path}: {one.why}" for one in plan.skipped]
+    lines += [f"skipped: {entry.path}: {entry.why}" for entry in plan.skipped]
     # Most of the usual excludes match nothing; one that a person wrote should.
-    unused = [one for one in plan.unused if one not in default_excludes()]
-    lines += [f"unused exclude: {one}" for one in unused]
+    unused = [entry for entry in plan.unused if entry not in default_excludes()]
+    lines += [f"unused exclude: {entry}" for entry in unused]
     lines += [f"warning: {with_flags(text)}" for text in (*plan.warnings, *planned.warnings)]
     lines += [f"held: {guard.reason}: {with_flags(guard.message)}" for guard in plan.guards]
     counts = plan.counts()
@@ -260,7 +260,7 @@ def _plan_text(planned: PlannedSync) -> str:
 
 
 def _print(text: str) -> None:
-    """Print a result; names and contents come from a repository, and no terminal obeys them."""
+    """Print a result with control characters escaped: its text comes from a repository."""
     from windlass.base import redaction
 
     typer.echo(redaction.visible(text))
@@ -270,9 +270,9 @@ def _print_diff(gateway: LocalGateway, planned: PlannedSync) -> None:
     for op in planned.plan.ops:
         if op.op in ("put", "delete"):
             new = gateway.engine.content(planned, op.path) if op.op == "put" else b""
-            there = op.path in planned.live_tree.files
-            old = gateway.applier.directory.read(op.path) if there else b""
-            _print(_file_diff(op.path, old, new, is_new=not there, goes=op.op == "delete"))
+            exists = op.path in planned.live_tree.files
+            old = gateway.applier.directory.read(op.path) if exists else b""
+            _print(_file_diff(op.path, old, new, is_new=not exists, goes=op.op == "delete"))
 
 
 def _file_diff(path: str, old: bytes | None, new: bytes | None, *, is_new: bool, goes: bool) -> str:
@@ -339,18 +339,18 @@ def _applied_json(done: SyncResult, scanned: LocalScan) -> str:
     )
 
 
-def _drift_text(found: FileDrift, to: Path) -> str:
-    lines = [f"modified: {path}" for path in found.modified]
-    lines += [f"missing: {path}" for path in found.missing]
-    lines += [f"extra: {path}" for path in found.extra]
+def _drift_text(drift: FileDrift, to: Path) -> str:
+    lines = [f"modified: {path}" for path in drift.modified]
+    lines += [f"missing: {path}" for path in drift.missing]
+    lines += [f"extra: {path}" for path in drift.extra]
     lines.append(
-        f"{to}: {len(found.modified)} modified, {len(found.missing)} missing, "
-        f"{len(found.extra)} extra"
+        f"{to}: {len(drift.modified)} modified, {len(drift.missing)} missing, "
+        f"{len(drift.extra)} extra"
     )
     return "\n".join(lines)
 
 
-def _drift_json(found: FileDrift) -> str:
+def _drift_json(drift: FileDrift) -> str:
     import json
 
-    return json.dumps({"modified": found.modified, "missing": found.missing, "extra": found.extra})
+    return json.dumps({"modified": drift.modified, "missing": drift.missing, "extra": drift.extra})

@@ -60,20 +60,19 @@ _LOOPBACK = "http://127.0.0.1:8088"
 
 @dataclass(frozen=True, slots=True)
 class GatewayRequest:
-    """What the inputs mean, before the repository was asked."""
+    """The inputs, parsed and checked, before the ref is resolved."""
 
-    repo: str
-    ref: str
-    routing: Routing
+    repo: str  # URL or local directory
+    ref: str  # branch, tag, full ref name or SHA
+    routing: Routing  # which files go where
     policy: SyncPolicy
-    pod: GatewayPod
-    cr_name: str
-    api_token: str
-    """Name of the API token to scan with; its resource on the gateway is never deleted."""
+    pod: GatewayPod  # the gateway, as an agent would read it from its pod
+    cr_name: str  # of the IgnitionSync
+    api_token: str  # name of the API token to scan with; its resource is never deleted
 
 
 def read_request(inputs: GatewayOptions) -> GatewayRequest:
-    """The inputs together with the IgnitionSync, if one is given; options win."""
+    """Merge the options with the IgnitionSync, if one is given; options win."""
     _check_directory(inputs.to)
     check_excludes(inputs.exclude or ())
     cr = _read_cr(inputs.cr) if inputs.cr is not None else None
@@ -100,7 +99,7 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
 async def build_order(
     inputs: GatewayOptions, request: GatewayRequest, git: Git, allowed: str = ""
 ) -> SyncRequest:
-    """The order, with the commit that the ref means now."""
+    """The request for a sync, with the commit that the ref resolves to now."""
     if allowed and not refs.is_sha(allowed):
         raise _usage_error("--allow-mass-delete: specify the full commit id")
     source = RemoteSource(_parse_remote(request.repo), _read_credentials(inputs.git_auth))
@@ -130,13 +129,13 @@ async def build_order(
 
 
 def local_git(inputs: GatewayOptions) -> Git:
-    """Git as a desk may use it: also with directories of this machine."""
+    """Git for local use: also with directories of this machine."""
     hosts = frozenset(inputs.insecure_host or ())
     return Git(GitSettings(insecure_hosts=hosts, local_hosts=hosts, allow_file=True))
 
 
 def check_excludes(patterns: Iterable[str]) -> None:
-    """An error for a pattern that cannot be used."""
+    """Raise a usage error for an invalid pattern."""
     for pattern in patterns:
         try:
             globs.check_pattern(pattern)
@@ -145,18 +144,18 @@ def check_excludes(patterns: Iterable[str]) -> None:
 
 
 def effective_excludes(manifest: Manifest, more: Iterable[str]) -> GlobSet:
-    """The excludes of the last sync, and more; the usual ones where it did not note its own."""
+    """The excludes of the last sync, or the defaults where it recorded none, and `more`."""
     known = default_excludes() if manifest.excludes is None else manifest.excludes
     return GlobSet((*known, *more))
 
 
 def default_excludes() -> tuple[str, ...]:
-    """The excludes of a gateway for which nobody wrote any."""
+    """The excludes of a gateway without configured ones."""
     return (*routing.DEFAULT_EXCLUDES, *gateway_pod.tag_provider_patterns(GatewayPod("", "")))
 
 
 def check_scan(scan: str, token: Path | None) -> None:
-    """An error for an address or a token that no scan can use."""
+    """Raise a usage error for an address or a token that cannot be used for a scan."""
     if scan and token is None:
         raise _usage_error("--scan needs --token-file")
     _read_token_name(token)
@@ -170,7 +169,7 @@ def check_scan(scan: str, token: Path | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LocalScan:
-    """How a scan went; `failure` is why the gateway has not read its files."""
+    """The result of a scan; `failure` is why the gateway has not read its files."""
 
     text: str
     failure: WindlassError | None = None
@@ -182,7 +181,7 @@ class LocalScan:
 
 
 async def run_scan(work: GatewayOperations, policy: SyncPolicy, scan: str) -> LocalScan:
-    """Have the gateway read what is owed, if an address is given."""
+    """Run the pending scans of the gateway, if an address is given."""
     if not scan:
         return LocalScan("skipped")
     try:
@@ -226,7 +225,7 @@ def agent_operations(
     def scanner(_: GatewayEndpoint) -> GatewayScanner:
         return GatewayScanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))
 
-    # What an agent logs, a person sees as the result.
+    # What an agent logs, a command prints as its result.
     logs.configure(format="auto", level="warning")
     metrics = AgentMetrics(CollectorRegistry())
     return GatewayOperations(gateway.applier, gateway.store, scanner, SystemClock(), metrics)
@@ -258,8 +257,8 @@ async def _resolve_commit(git: Git, source: RemoteSource, ref: str) -> str:
         return ref.lower()
     try:
         wants = refs.ref_patterns(ref)
-        found = await ls_remote.list_refs(git, source.remote, source.credentials, wants)
-        return refs.resolve_ref(found, ref).commit
+        listing = await ls_remote.list_refs(git, source.remote, source.credentials, wants)
+        return refs.resolve_ref(listing, ref).commit
     except refs.RefUnknown as error:
         raise WindlassError("RefNotFound", str(error)) from error
 
@@ -308,15 +307,19 @@ def _read_cr(path: Path) -> IgnitionSync:
         raise _usage_error(f"--cr: {path}: {error.strerror}") from error
     except NotReadable as error:
         raise _usage_error(f"--cr: {path}: {error}") from error
-    found = [one for one in documents if isinstance(one, dict) and one.get("kind") == _KIND]
-    if len(found) != 1:
-        raise _usage_error(f"--cr: {path} must contain one {_KIND}, not {len(found)}")
-    unknown = [name for name in found[0] if name not in _TOP_LEVEL]
-    unknown += validation.unknown_fields(IgnitionSyncSpec, found[0].get("spec"))
+    resources = [
+        document
+        for document in documents
+        if isinstance(document, dict) and document.get("kind") == _KIND
+    ]
+    if len(resources) != 1:
+        raise _usage_error(f"--cr: {path} must contain one {_KIND}, not {len(resources)}")
+    unknown = [name for name in resources[0] if name not in _TOP_LEVEL]
+    unknown += validation.unknown_fields(IgnitionSyncSpec, resources[0].get("spec"))
     if unknown:
-        # The API server would drop them with a warning; here nobody would notice.
+        # The API server would drop them with a warning; here they would go unnoticed.
         raise _usage_error(f"--cr: {path}: unknown field {', '.join(unknown)}")
-    return IgnitionSync.decode(orjson.dumps(found[0]))
+    return IgnitionSync.decode(orjson.dumps(resources[0]))
 
 
 def _check_directory(data: Path) -> None:
@@ -348,7 +351,9 @@ def _pod(inputs: GatewayOptions, namespace: str) -> GatewayPod:
         "gateway-name": inputs.gateway_name,
         "deployment-mode": inputs.deployment_mode,
         "tag-provider": inputs.tag_provider,
-        "exclude-patterns": ",".join(one.replace(",", "\\,") for one in inputs.exclude or ()),
+        "exclude-patterns": ",".join(
+            pattern.replace(",", "\\,") for pattern in inputs.exclude or ()
+        ),
         **_annotations(inputs),
     }
     annotations = {ANNOTATION_PREFIX + name: text for name, text in values.items() if text}

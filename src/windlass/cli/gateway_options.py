@@ -28,7 +28,7 @@ Texts = list[str] | None
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """One gateway's place in a repository."""
+    """Options that describe one gateway; the help text of each field explains it."""
 
     to: Annotated[Path, _option("The gateway's data directory.", metavar="DIR")]
     repo: Annotated[str, _option("Repository: a URL, or a directory of this machine.")] = ""
@@ -79,13 +79,13 @@ def accepts_gateway_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _own_parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
-    found = inspect.signature(command, eval_str=True).parameters.values()
-    kept = [parameter for parameter in found if parameter.name != "inputs"]
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept]
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    own = [parameter for parameter in parameters if parameter.name != "inputs"]
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
 
 
 def _parameters() -> list[inspect.Parameter]:
-    # Once for all commands: what annotations say takes a millisecond to work out.
+    # Once for all commands: evaluating the annotations takes a millisecond.
     hints = get_type_hints(GatewayOptions, include_extras=True)
     return [_parameter(field, hints[field.name]) for field in fields(GatewayOptions)]
 

@@ -32,13 +32,13 @@ _REPLACEMENTS = (
     (r"set gateway\.port to ([0-9]+) and gateway\.tls to false", r"use --scan=http://127.0.0.1:\1"),
     (r"set gateway\.port and gateway\.tls to where it leads", "set --scan to where it leads"),
 )
-_PATTERNS = tuple((re.compile(pattern), words) for pattern, words in _REPLACEMENTS)
+_PATTERNS = tuple((re.compile(pattern), replacement) for pattern, replacement in _REPLACEMENTS)
 
 
 def with_flags(text: str) -> str:
     """`text` of the engine with flags in the place of annotations and fields."""
-    for pattern, words in _PATTERNS:
-        text = pattern.sub(words, text)
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 
@@ -52,12 +52,12 @@ def errors_with_flags() -> Iterator[None]:
 
 
 def interrupted_note(record: TransactionRecord) -> str:
-    """What a plan says about an apply that was cut off."""
+    """The note of a plan about an interrupted apply."""
     return f"{_apply_name(record)} was interrupted; the next apply or rollback ends it first"
 
 
 def resumed_note(ended: TransactionEnd) -> str:
-    """What an apply says about the one before, which it has brought to its end."""
+    """The note of an apply about an interrupted one that it has completed or undone."""
     what = "completed" if ended.tree == "new" else "undone"
     return f"{_apply_name(ended.record)} was interrupted and has been {what} first"
 

@@ -143,7 +143,7 @@ def _block(document: Object) -> str:
     import yaml
 
     class Plain(yaml.SafeDumper):
-        """Writes out every value, also one that stands in two places."""
+        """Writes every value, also one that occurs twice, without YAML aliases."""
 
         def ignore_aliases(self, data: object) -> bool:
             del data

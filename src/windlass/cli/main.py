@@ -70,10 +70,10 @@ def select_command(words: Sequence[str]) -> Callable[[], Any]:
     if own is not None:
         return own
     whole = complete_app()
-    found = _single_command(whole, name)
-    if found is None and name in _DEVELOPMENT_COMMANDS:
+    command = _single_command(whole, name)
+    if command is None and name in _DEVELOPMENT_COMMANDS:
         raise _not_installed(name)
-    return found or whole
+    return command or whole
 
 
 def complete_app() -> typer.Typer:

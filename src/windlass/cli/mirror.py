@@ -54,7 +54,7 @@ def mirror(
         raise WindlassError("Usage", "say --once: one snapshot is what this version can do")
     if preset not in ("seed", "all") or output not in ("text", "json"):
         raise WindlassError("Usage", "--preset is seed or all, --output is text or json")
-    choice = DumpSelection(
+    selection = DumpSelection(
         namespaces=tuple(namespace or ()),
         include=tuple(include or ()),
         exclude=frozenset(exclude or ()),
@@ -62,9 +62,9 @@ def mirror(
         include_owned=include_owned,
     )
     try:
-        found = asyncio.run(
+        diff = asyncio.run(
             _run_dump(
-                choice,
+                selection,
                 to,
                 kubeconfig,
                 context,
@@ -79,16 +79,16 @@ def mirror(
             f"{to}: {error.filename}: {error.strerror}; links and special files inside it are "
             "not followed",
         ) from error
-    text = _as_json(found) if output == "json" else _as_text(found, to, dry_run)
+    text = _as_json(diff) if output == "json" else _as_text(diff, to, dry_run)
     typer.echo(redaction.visible(text))
-    if found.unreadable:
+    if diff.unreadable:
         sys.exit(1)
-    if dry_run and found:
+    if dry_run and diff:
         sys.exit(2)
 
 
 async def _run_dump(
-    choice: DumpSelection,
+    selection: DumpSelection,
     to: Path,
     kubeconfig: Path | None,
     context: str | None,
@@ -120,11 +120,11 @@ async def _run_dump(
             prunes=prunes,
             progress=lambda text: typer.echo(redaction.visible(text), err=True),
         )
-        return await dump.run(choice)
+        return await dump.run(selection)
 
 
 async def _cluster_uid(api: Api, server: str) -> str:
-    """Which cluster the claim names; its address where kube-system may not be read."""
+    """The uid of the cluster; its address where reading kube-system is forbidden."""
     from windlass.kube.errors import Forbidden
     from windlass.objects.names import GVR
 
@@ -137,7 +137,7 @@ async def _cluster_uid(api: Api, server: str) -> str:
 
 
 def _salt() -> bytes:
-    """The salt of this user, made once; it never lies in the dump."""
+    """The salt of this user, created once; it is never part of the dump."""
     import os
     import secrets
 
@@ -151,26 +151,26 @@ def _salt() -> bytes:
     return file.read_bytes()
 
 
-def _as_text(found: DumpDiff, to: Path, dry_run: bool) -> str:
+def _as_text(diff: DumpDiff, to: Path, dry_run: bool) -> str:
     would = "would be " if dry_run else ""
     lines = [
-        f"{to}: {len(found.created)} {would}created, {len(found.updated)} {would}updated, "
-        f"{len(found.removed)} {would}removed, {found.unchanged} unchanged"
+        f"{to}: {len(diff.created)} {would}created, {len(diff.updated)} {would}updated, "
+        f"{len(diff.removed)} {would}removed, {diff.unchanged} unchanged"
     ]
-    lines += [f"  left out: {count} {reason}" for reason, count in sorted(found.skipped.items())]
-    lines += [f"  not read: {text}" for text in found.unreadable]
+    lines += [f"  left out: {count} {reason}" for reason, count in sorted(diff.skipped.items())]
+    lines += [f"  not read: {text}" for text in diff.unreadable]
     return "\n".join(lines)
 
 
-def _as_json(found: DumpDiff) -> str:
+def _as_json(diff: DumpDiff) -> str:
     return json.dumps(
         {
-            "created": found.created,
-            "updated": found.updated,
-            "removed": found.removed,
-            "unchanged": found.unchanged,
-            "skipped": found.skipped,
-            "unread": found.unreadable,
+            "created": diff.created,
+            "updated": diff.updated,
+            "removed": diff.removed,
+            "unchanged": diff.unchanged,
+            "skipped": diff.skipped,
+            "unread": diff.unreadable,
         },
         indent=2,
     )

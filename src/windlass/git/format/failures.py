@@ -1,16 +1,13 @@
-"""What a failed git child's words mean, as one of a closed set of reasons.
+"""Classifies failures of git by its output, as one of a closed set of reasons.
 
-The words decide only between reasons; whether a push took effect is never decided here
-but by reading the remote ref again. Lines that begin with `remote:` are the server's:
-its full disk is not ours, so they count only where a server refuses. A server can also
-make git print one line of 64 KiB; only its beginning is looked at, because some patterns
-look again from every word.
+The text decides only between reasons; whether a push took effect is never decided here but by
+reading the remote ref again. Lines that begin with `remote:` are the server's: its full disk is not
+ours, so they count only where a server refuses. A server can make git print one line of 64 KiB;
+only its beginning is matched, because some patterns restart at every word.
 
-Why a repository could not be read, in the words that users see.
-
-git's own reasons are finer than what a person can do something about; `describe_cause` brings them
-together. One list for everybody who reads, so that a status says the same word whether the
-controller or an agent met the fault.
+`describe_cause` reduces the reasons to causes that users see, since those of git are finer than
+what a person can act on. There is one list for all readers, so that a status has the same word
+whether the controller or an agent met the fault.
 
 Pure.
 """
@@ -69,7 +66,7 @@ _UNTRUSTED = (
     r"|error setting certificate|problem with the ssl"
 )
 _REDIRECTED = r"returned error: 30[12378]|update url base from redirection"
-# Nothing of a git server was seen: closed and filtered ports, and ports of other services.
+# No response of a git server: closed and filtered ports, and ports of other services.
 _UNREACHABLE = (
     r"could(n't| not) (connect|resolve)|failed to connect|connection (refused|timed out|reset)"
     r"|no route to host|network is unreachable|empty reply|operation timed out|http/0\.9"
@@ -91,7 +88,7 @@ _REDIRECTED_COMPILED = re.compile(_REDIRECTED, re.IGNORECASE)
 
 
 def failure_reason(stderr: str, stdout: str = "") -> str:
-    """Why git failed; `Unavailable` where the words say nothing more."""
+    """The reason why git failed; `Unavailable` where the output has no more precise one."""
     lines = (line for line in stderr.splitlines() if not line.startswith("remote:"))
     ours = "\n".join(line[:_LINE_CHARS] for line in lines)
     for name, pattern in _OURS_COMPILED:
@@ -105,34 +102,34 @@ def failure_reason(stderr: str, stdout: str = "") -> str:
 
 
 def is_untrusted(words: str) -> bool:
-    """Whether an `Unavailable` remote failed to prove who it is (TLS)."""
+    """Whether an `Unavailable` remote failed TLS verification."""
     return bool(_UNTRUSTED_COMPILED.search(words))
 
 
 def is_unreachable(words: str) -> bool:
-    """Whether an `Unavailable` remote showed nothing of a git server."""
+    """Whether an `Unavailable` remote gave no response of a git server."""
     return bool(_UNREACHABLE_COMPILED.search(words))
 
 
 def unreachable_message(host: str, port: int) -> str:
-    """The one message for every address at which no git server was found."""
-    place = f"[{host}]" if ":" in host else host
+    """The one message for every address without a reachable git server."""
+    shown_host = f"[{host}]" if ":" in host else host
     return (
-        f"git server {place}:{port} cannot be reached: it does not answer, or its address is "
+        f"git server {shown_host}:{port} cannot be reached: it does not answer, or its address is "
         "not allowed; check the URL and the network"
     )
 
 
 def is_redirected(words: str) -> bool:
-    """Whether an `Unavailable` remote wanted to send us somewhere else."""
+    """Whether an `Unavailable` remote answered with a redirect."""
     return bool(_REDIRECTED_COMPILED.search(words))
 
 
 def readable_stderr(stderr: str, limit: int = 2000) -> str:
-    """The words a person needs: no hints, no advice, one line, the end rather than the start."""
+    """Stderr for people: without hints and advice, on one line, rather its end than its start."""
     lines = [line.strip() for line in stderr.replace("\r", "\n").splitlines()]
-    kept = [line for line in lines if line and not line.lower().startswith(HINTS)]
-    text = "; ".join(dict.fromkeys(kept))
+    relevant = [line for line in lines if line and not line.lower().startswith(HINTS)]
+    text = "; ".join(dict.fromkeys(relevant))
     return text if len(text) <= limit else "…" + text[-limit:]
 
 
@@ -154,7 +151,7 @@ _NAMES = {
     "InsecureTransport": "HostBlocked",
     "StoreCorrupt": "Corrupt",
     "SecretMalformed": "AuthFailed",
-    # A server that says no to a read means who asks, not what is asked.
+    # A server that rejects a read rejects the user, not the request.
     "Rejected": "AuthFailed",
     "UnsupportedObjectFormat": "CommitUnreachable",
 }
@@ -167,15 +164,15 @@ _REMEDIES = {
 
 
 def remedy(cause: str) -> str:
-    """What a person can do about a cause, to follow its message; empty where that says it."""
+    """Advice for a cause, appended to its message; empty where the message has it."""
     return f"; {_REMEDIES[cause]}" if cause in _REMEDIES else ""
 
 
 def describe_cause(reason: str, message: str) -> str:
-    """The cause of a failed read; a reason that is no other stays as it is."""
-    found = _NAMES.get(reason, reason)
-    if found != "Unavailable":
-        return found
+    """The cause of a failed read; a reason without a mapping stays as it is."""
+    cause = _NAMES.get(reason, reason)
+    if cause != "Unavailable":
+        return cause
     if is_redirected(message):
         return "HostBlocked"
-    return "TLSFailed" if is_untrusted(message) else found
+    return "TLSFailed" if is_untrusted(message) else cause

@@ -1,4 +1,4 @@
-"""Host keys as OpenSSH writes them down: which fingerprints a file expects for a host.
+"""Reads known_hosts of OpenSSH: the fingerprints expected for a host.
 
 Pure.
 """
@@ -23,14 +23,14 @@ def lookup_name(host: str, port: int) -> str:
 def fingerprints(known_hosts: bytes, host: str, port: int) -> tuple[str, ...]:
     """The fingerprints expected for a host, as ssh prints them."""
     name = lookup_name(host, port)
-    found: list[str] = []
+    result: list[str] = []
     for line in known_hosts.decode("utf-8", "replace").splitlines():
         fields = line.split()
         if fields[:1] == ["@cert-authority"]:
             del fields[0]
         if len(fields) >= 3 and not fields[0].startswith(("#", "@")) and _matches(fields[0], name):
-            found.append(_fingerprint(fields[2]))
-    return tuple(filter(None, found))
+            result.append(_fingerprint(fields[2]))
+    return tuple(filter(None, result))
 
 
 def _matches(patterns: str, name: str) -> bool:
@@ -43,9 +43,9 @@ def _matches(patterns: str, name: str) -> bool:
 
 
 def _hash_matches(field: str, name: str) -> bool:
-    salt, _, wanted = field.removeprefix("|1|").partition("|")
+    salt, _, expected = field.removeprefix("|1|").partition("|")
     try:
-        key, digest = base64.b64decode(salt), base64.b64decode(wanted)
+        key, digest = base64.b64decode(salt), base64.b64decode(expected)
     except binascii.Error:
         return False
     return hmac.compare_digest(hmac.new(key, name.encode(), hashlib.sha1).digest(), digest)

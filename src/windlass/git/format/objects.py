@@ -1,23 +1,15 @@
-"""Object ids: the hash of an object's kind, length and bytes.
+"""Git objects as bytes: ids, trees, commits, tags, persons and paths.
 
-A commit as git hashes it, and what we read back of one.
-
-One directory of a commit: names, modes and ids, to bytes and back.
-
-`encode_tree(parse(data))` is `data` for every tree git itself writes. Order is git's: a
-directory sorts as if its name ended in `/`.
-
-A person in a commit header.
-
-A `Person` always fits the header: no line breaks, no angle brackets, nothing empty, so
-no name can forge a second header.
-
-Paths inside a repository: which ones may be written.
-
-A checked path is relative, has no empty, `.` or `..` part and nothing that any file
-system takes for `.git`.
-
-An annotated tag as git stores it.
+- Ids: the hash of kind, length and bytes of an object.
+- Trees: names, modes and ids of one directory, to bytes and back. `encode_tree(parse_tree(data))`
+  is `data` for every tree git itself writes. Order is git's: a directory sorts as if its name ended
+  in `/`.
+- Commits, as git hashes them, and the header fields that we read back.
+- Persons: a `Person` always fits a commit header: no line breaks, no angle brackets, nothing empty,
+  so no name can forge a second header.
+- Paths: a checked path is relative, has no empty, `.` or `..` part and nothing that any file system
+  takes for `.git`.
+- Annotated tags: the object that a tag marks.
 
 Pure.
 """
@@ -56,7 +48,7 @@ _ID_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """What a name in a directory stands for."""
+    """Mode and id of one name in a tree."""
 
     mode: int
     id: str
@@ -99,7 +91,7 @@ def _sort_key(name: bytes, entry: TreeEntry) -> bytes:
 
 
 _TRIMMED = " .,:;\"'\\"
-_NOBODY = "unknown"
+_UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +102,7 @@ class Person:
     email: str
 
     def __post_init__(self) -> None:
-        if self.name != _fit(self.name) or self.email != _fit(self.email):
+        if self.name != _sanitized(self.name) or self.email != _sanitized(self.email):
             raise ValueError("a person's name and email must not hold line breaks, `<` or `>`")
 
     def header(self, when: datetime) -> str:
@@ -120,14 +112,14 @@ class Person:
 
 
 def clean_person(name: str, email: str) -> Person:
-    """The person without whatever a commit header cannot hold."""
-    return Person(_fit(name), _fit(email))
+    """The person without characters that a commit header cannot hold."""
+    return Person(_sanitized(name), _sanitized(email))
 
 
-def _fit(text: str) -> str:
+def _sanitized(text: str) -> str:
     """The text without controls, lone surrogates and brackets, trimmed as git trims it."""
-    kept = "".join(char for char in text if _is_allowed(char))
-    return kept.strip(_TRIMMED) or _NOBODY
+    allowed = "".join(char for char in text if _is_allowed(char))
+    return allowed.strip(_TRIMMED) or _UNKNOWN
 
 
 def _is_allowed(char: str) -> bool:
@@ -136,7 +128,7 @@ def _is_allowed(char: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommitHeader:
-    """Where a commit points, whose it is, and when it was made, in seconds since 1970."""
+    """Tree, parents and author of a commit; `committed` is in seconds since 1970."""
 
     tree: str
     parents: tuple[str, ...]
@@ -170,7 +162,7 @@ def signed_commit(commit: bytes, signature: str) -> bytes:
 
 
 def commit_header(data: bytes) -> CommitHeader:
-    """What the head of a commit object says; ValueError where the bytes are none."""
+    """The header of a commit object; ValueError where the bytes are none."""
     lines = data.partition(b"\n\n")[0].decode("utf-8", "replace").split("\n")
     if not lines[0].startswith("tree "):
         raise ValueError("the commit object is malformed")

@@ -1,4 +1,4 @@
-"""Many new objects as one pack and its index.
+"""Builds a pack and its index from new objects.
 
 Pack version 2 and index version 2, whole objects only: no deltas, because the objects of
 one commit are small and git re-packs for the wire anyway. zlib level 1 is three times
@@ -31,7 +31,7 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PackedObject:
     id: str
     crc: int
     offset: int
@@ -41,15 +41,15 @@ def build(objects: Mapping[str, tuple[str, bytes]]) -> Pack:
     """The pack of `objects`: id -> (kind, bytes)."""
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     offset = len(parts[0])
-    placed: list[_Placed] = []
+    packed: list[_PackedObject] = []
     for identifier, (kind, data) in objects.items():
         record = _header(KINDS[kind], len(data)) + zlib.compress(data, _LEVEL)
-        placed.append(_Placed(identifier, zlib.crc32(record), offset))
+        packed.append(_PackedObject(identifier, zlib.crc32(record), offset))
         parts.append(record)
         offset += len(record)
     body = b"".join(parts)
     checksum = hashlib.sha1(body, usedforsecurity=False).digest()
-    index = _index(sorted(placed, key=lambda item: item.id), checksum)
+    index = _index(sorted(packed, key=lambda item: item.id), checksum)
     return Pack(f"pack-{checksum.hex()}", body + checksum, index)
 
 
@@ -66,19 +66,19 @@ def _header(kind: int, size: int) -> bytes:
     return bytes(out)
 
 
-def _index(placed: list[_Placed], checksum: bytes) -> bytes:
-    large = [item.offset for item in placed if item.offset >= _LARGE_OFFSET]
+def _index(packed: list[_PackedObject], checksum: bytes) -> bytes:
+    large = [item.offset for item in packed if item.offset >= _LARGE_OFFSET]
     rank = {offset: number for number, offset in enumerate(large)}
     offsets = [
-        _LARGE_OFFSET | rank[item.offset] if item.offset in rank else item.offset for item in placed
+        _LARGE_OFFSET | rank[item.offset] if item.offset in rank else item.offset for item in packed
     ]
     body = b"".join(
         (
             _IDX_MAGIC + struct.pack(">I", 2),
-            struct.pack(">256I", *_fanout(placed)),
-            b"".join(bytes.fromhex(item.id) for item in placed),
-            struct.pack(f">{len(placed)}I", *(item.crc for item in placed)),
-            struct.pack(f">{len(placed)}I", *offsets),
+            struct.pack(">256I", *_fanout(packed)),
+            b"".join(bytes.fromhex(item.id) for item in packed),
+            struct.pack(f">{len(packed)}I", *(item.crc for item in packed)),
+            struct.pack(f">{len(packed)}I", *offsets),
             struct.pack(f">{len(large)}Q", *large),
             checksum,
         )
@@ -86,9 +86,9 @@ def _index(placed: list[_Placed], checksum: bytes) -> bytes:
     return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
-def _fanout(placed: list[_Placed]) -> list[int]:
+def _fanout(packed: list[_PackedObject]) -> list[int]:
     counts = [0] * 256
-    for item in placed:
+    for item in packed:
         counts[int(item.id[:2], 16)] += 1
     total = 0
     for byte, count in enumerate(counts):

@@ -1,20 +1,16 @@
-"""Names of branches and texts of refs: which ones git and we accept.
+"""Ref names and ref listings: validation, patterns and resolution.
 
-Whatever passes `check_branch` is safe as an argument and as a file below `refs/heads`.
-Whatever passes `check_ref` (rule V2) is safe as an argument: a name, a full name or an id.
+`check_branch`: a valid branch name is safe as an argument and as a file below `refs/heads`.
+`check_ref` (rule V2): a valid ref is safe as an argument: a name, a full name or an id.
 
-What a remote answers when asked for its refs.
+`RefListing` is the response of a remote to `ls-remote`. Refs are requested by their full names, or
+all branches or all tags at once. A listing contains what was requested and nothing else; each ref
+is peeled, so a tag of a tag of a commit is that commit.
 
-Refs are asked for by their full names, or all branches or all tags at once. A listing holds
-what was asked for and nothing else; each ref stands for what it leads to in the end, so a
-tag of a tag of a commit is that commit.
-
-Which commit a ref text means, given what a remote lists.
-
-In this order: a full name (`refs/heads/x`, `refs/tags/x`, any other `refs/...`), a full
-SHA, a tag `x`, a branch `x`. A name that is both tag and branch is the tag, and says so.
-Tags lead to what they mark in the end, however many tags lie between. A SHA is taken at
-its word here: only a fetch proves that it exists.
+`resolve_ref` finds the commit of a ref in a listing, in this order: a full name (`refs/heads/x`,
+`refs/tags/x`, any other `refs/...`), a full SHA, a tag `x`, a branch `x`. A name that is both tag
+and branch is the tag, and the result reports it. A SHA is not checked here: only a fetch proves
+that it exists.
 
 Pure.
 """
@@ -107,21 +103,21 @@ class RefListing:
         return self.refs.get(BRANCH_PREFIX + branch)
 
     def tag(self, name: str) -> str | None:
-        """What a tag leads to, or None where there is no such tag."""
+        """The target of a tag, or None where there is no such tag."""
         return self.tags.get(TAG_PREFIX + name)
 
     def ref(self, name: str) -> str | None:
-        """What a full name stands for."""
+        """The target of a full ref name, or None."""
         return self.refs.get(name) or self.tags.get(name) or self.others.get(name)
 
 
 def covers_patterns(asked: frozenset[str], wants: frozenset[str]) -> bool:
-    """Whether the answer to `asked` says all there is to say about `wants`."""
+    """Whether a listing of `asked` covers all of `wants`."""
     return all(name in asked or _pattern_kind(name) in asked for name in wants)
 
 
 def fold_patterns(wants: frozenset[str], most: int) -> frozenset[str]:
-    """The same with fewer words: more than `most` become all branches and all tags.
+    """Fewer patterns for the same refs: more than `most` become all branches and all tags.
 
     Other refs stay what they are; a name that a pattern covers anyway goes.
     """
@@ -143,7 +139,7 @@ def parse_listing(output: bytes, asked: frozenset[str] = EVERY_BRANCH) -> RefLis
     Patterns of git match by their end; here a name counts only if it was asked for as it
     is, or all of its kind were.
     """
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     default: str | None = None
     # Names may hold what Python takes for the end of a line, but never a newline.
     for line in output.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n"):
@@ -154,17 +150,17 @@ def parse_listing(output: bytes, asked: frozenset[str] = EVERY_BRANCH) -> RefLis
             default = value.removeprefix(f"ref: {BRANCH_PREFIX}")
         elif name.startswith("refs/") or name == "HEAD":
             # The line of what a tag leads to follows the line of the tag.
-            found[name.removesuffix(PEELED)] = value
-    return _build_listing(found, default, asked)
+            targets[name.removesuffix(PEELED)] = value
+    return _build_listing(targets, default, asked)
 
 
 def _build_listing(
-    found: Mapping[str, str], default: str | None, asked: frozenset[str]
+    targets: Mapping[str, str], default: str | None, asked: frozenset[str]
 ) -> RefListing:
-    sha256 = any(len(value) == _SHA256_CHARS for value in found.values())
+    sha256 = any(len(value) == _SHA256_CHARS for value in targets.values())
     kinds: dict[str, dict[str, str]] = {BRANCHES: {}, TAGS: {}}
     others: dict[str, str] = {}
-    for name, value in found.items():
+    for name, value in targets.items():
         kind = _pattern_kind(name)
         if name in asked or kind in asked:
             kinds.get(kind, others)[name] = value
@@ -178,12 +174,12 @@ _SHORT_CHARS = range(7, 40)
 
 
 class RefUnknown(ValueError):
-    """Nothing has that name; the text says what to do."""
+    """No ref has that name; the message contains advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRef:
-    """The commit, and the full name that led to it (a SHA leads to itself).
+    """A commit, and the full ref name that was resolved (or the SHA itself).
 
     `ambiguous` holds (name, commit) of the tag that was taken and of the branch that was
     not, where both have the name.
@@ -196,7 +192,7 @@ class ResolvedRef:
 
 
 def ref_patterns(wanted: str) -> frozenset[str]:
-    """The refs that a listing must be asked for, by their full names, to resolve `wanted`.
+    """The full names of refs that a listing must contain to resolve `wanted`.
 
     RefUnknown for what no ref can be called: it would mean something else to git.
     """
@@ -209,7 +205,7 @@ def ref_patterns(wanted: str) -> frozenset[str]:
 
 
 def ref_patterns_of(texts: Iterable[str]) -> frozenset[str]:
-    """What a listing must be asked for to resolve every one of `texts` that can be a ref."""
+    """The refs that a listing must contain to resolve each valid ref in `texts`."""
     names: set[str] = set()
     for text in texts:
         with contextlib.suppress(RefUnknown):
@@ -223,7 +219,7 @@ def is_sha(wanted: str) -> bool:
 
 
 def resolve_ref(listing: RefListing, wanted: str) -> ResolvedRef:
-    """The commit that `wanted` means; RefUnknown where nothing has that name."""
+    """The commit of the ref `wanted`; RefUnknown where no ref has that name."""
     _check_wanted(wanted)
     if wanted.startswith("refs/"):
         return _full_name(listing, wanted)

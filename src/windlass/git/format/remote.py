@@ -1,12 +1,12 @@
-"""A remote as users write it, taken apart once.
+"""Parses and normalizes remote URLs.
 
 `Remote.parse` lets in https, http, ssh, git, file and the scp form `user@host:path`, and
 refuses everything that git could read as an option, a helper or a credential. A refusal
 names the rule and never the value, because the value may hold a password. Two spellings
 of one repository have the same `identity`; `endpoint` also tells transports apart. An ssh
 user is part of both, because a server may show each user repositories of their own; only
-`git`, the user that nobody chooses, is none. What
-`url` says parses to the same remote again, and no credential is ever in any of the texts.
+`git`, the default user, is not. `url` parses to the same remote again, and none of the texts ever
+contains a credential.
 
 Pure.
 """
@@ -44,12 +44,12 @@ class RemoteRefused(ValueError):
 class Remote:
     """One remote; `path` begins with `/` unless it is `relative` to the ssh user's home."""
 
-    scheme: str
-    host: str
-    port: int
-    path: str
-    user: str = ""
-    relative: bool = False
+    scheme: str  # https, http, ssh, git or file
+    host: str  # lower case; an IPv6 address in brackets; empty for file
+    port: int  # 0 for file
+    path: str  # of the repository
+    user: str = ""  # of ssh; empty otherwise
+    relative: bool = False  # whether `path` is relative to the home of the ssh user
 
     @classmethod
     def parse(cls, text: str) -> Remote:
@@ -67,7 +67,7 @@ class Remote:
 
     @property
     def url(self) -> str:
-        """What git is given; it holds no password, and a user only for ssh."""
+        """The URL for git; without a password, and with a user only for ssh."""
         if self.relative:
             return f"{self.user}@{self.host}:{self.path}"
         user = f"{self.user}@" if self.user else ""
@@ -75,17 +75,17 @@ class Remote:
 
     @property
     def display(self) -> str:
-        """What people read."""
+        """The URL for people."""
         return f"{self.scheme}://{self.authority}/{self.path.lstrip('/')}"
 
     @property
     def endpoint(self) -> str:
-        """Scheme, host, port and path: whose answers and host keys may be shared."""
+        """Scheme, user, host, port and path, which identify a server and its repository."""
         return f"{self.scheme}://{self._account}{self.host}:{self.port}/{self.path.strip('/')}"
 
     @property
     def fetch_key(self) -> str:
-        """The endpoint without what people write or leave out: whose refs are the same."""
+        """The endpoint without `.git`: remotes with the same key have the same refs."""
         return self.endpoint.removesuffix(".git")
 
     @property
@@ -132,7 +132,7 @@ def _parse_url(scheme: str, rest: str) -> Remote:
     if scheme not in DEFAULT_PORTS:
         raise RemoteRefused("the URL's scheme must be https, http, ssh, git or file")
     authority, slash, path = rest.partition("/")
-    userinfo, at, place = authority.rpartition("@")
+    userinfo, at, host_port = authority.rpartition("@")
     if at and scheme != "ssh":
         raise RemoteRefused(f"a {scheme} URL must not hold a user or password (`...@`)")
     if ":" in userinfo:
@@ -140,17 +140,17 @@ def _parse_url(scheme: str, rest: str) -> Remote:
     _check_path(slash + path)
     path = "/" + path.strip("/")
     if scheme == "file":
-        if place not in {"", "localhost"}:
+        if host_port not in {"", "localhost"}:
             raise RemoteRefused("a file URL must not name a host")
         return Remote(scheme, "", 0, path)
-    host, port = _host_and_port(place, DEFAULT_PORTS[scheme])
+    host, port = _host_and_port(host_port, DEFAULT_PORTS[scheme])
     return Remote(scheme, host, port, path, _checked_user(userinfo) if at else "")
 
 
-def _host_and_port(place: str, default: int) -> tuple[str, int]:
-    host, colon, digits = place.rpartition(":")
-    if not colon or place.endswith("]"):
-        return _checked_host(place), default
+def _host_and_port(host_port: str, default: int) -> tuple[str, int]:
+    host, colon, digits = host_port.rpartition(":")
+    if not colon or host_port.endswith("]"):
+        return _checked_host(host_port), default
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:6]) < 65536):
         raise RemoteRefused("the URL's port must be a number from 1 to 65535")
     return _checked_host(host), int(digits)
