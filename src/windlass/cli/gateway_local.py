@@ -65,7 +65,7 @@ class GatewayRequest:
     repo: str  # URL or local directory
     ref: str  # branch, tag, full ref name or SHA
     routing: Routing  # which files go where
-    policy: SyncPolicy
+    policy: SyncPolicy  # deletes and limits
     pod: GatewayPod  # the gateway, as an agent would read it from its pod
     cr_name: str  # of the IgnitionSync
     api_token: str  # name of the API token to scan with; its resource is never deleted

@@ -41,10 +41,10 @@ _QUIET = (
 class Fetcher:
     """Fetches from one remote into one store."""
 
-    git: Git
+    git: Git  # with the limits of these fetches
     directory: Path  # of the bare store
-    remote: Remote
-    credentials: Credentials
+    remote: Remote  # to fetch from
+    credentials: Credentials  # for `remote`
     filter: str = NO_BLOBS  # what the server leaves out; EVERYTHING: nothing
     limits: Sequence[tuple[str, str]] = ()  # configuration that bounds the resources of git
 

@@ -169,10 +169,10 @@ async def _check_descent(store: Store, commit: str, expected: str | None) -> Non
 class _Attempt:
     """One push with everything it needs."""
 
-    git: Git
+    git: Git  # with the limits of this push
     store: Store  # holds `commit` and, where there is one, `expected`
-    remote: Remote
-    credentials: Credentials
+    remote: Remote  # to push to
+    credentials: Credentials  # for `remote`
     ref: str  # full name of the branch
     commit: str  # the id to push
     expected: str | None  # the tip that the branch must have; None: it must not exist

@@ -27,12 +27,12 @@ from windlass.objects.names import GVK, GVR, Object
 class ServedType:
     """One resource that the server serves in one version."""
 
-    gvr: GVR
-    kind: str
+    gvr: GVR  # group, version and plural
+    kind: str  # of one object
     namespaced: bool  # False: cluster-scoped
     verbs: frozenset[str]  # such as get, list, watch
     preferred: bool  # whether the version is the preferred one of its group
-    singular: str = ""
+    singular: str = ""  # empty where the server names none
     short_names: tuple[str, ...] = ()  # such as `deploy`
 
     @property
@@ -64,7 +64,7 @@ class GroupVersionTypes:
     version: str
     preferred: bool  # whether it is the preferred version of its group
     failed: bool = False  # stale or unreadable: nothing may be concluded from what it lacks
-    types: tuple[ServedType, ...] = ()
+    types: tuple[ServedType, ...] = ()  # without subresources
     subresource_only: frozenset[GVR] = frozenset()  # plurals without a type of their own
 
     @property

@@ -75,7 +75,7 @@ class ReflectorPhase(enum.Enum):
 class Ending:
     """How an attempt ended."""
 
-    reason: Reason
+    reason: Reason  # decides the next phase and the wait
     message: str  # for logs and status; redacted
     status: int = 0  # HTTP status; 0 without a response
     retry_after: float | None = None  # seconds that the server demands; None: not given

@@ -21,7 +21,7 @@ Status = Literal["True", "False", "Unknown"]
 class Condition:
     """One row of `status.conditions`."""
 
-    type: str
+    type: str  # unique within an object
     status: Status
     reason: str  # UpperCamelCase, for programs
     message: str  # one sentence, for people

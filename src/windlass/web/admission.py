@@ -42,16 +42,16 @@ class AdmissionRequest:
     """One attempted write; it may still fail, so this is a claim, not a fact."""
 
     uid: str  # of the request, not of the object
-    operation: Operation
+    operation: Operation  # as the API server names it
     gvr: GVR  # the type that the webhook was matched for
     request_gvr: GVR  # the type that the client requested
     subresource: str  # empty: the object itself
     namespace: str  # empty for cluster-scoped objects
     name: str  # empty while the server has not generated one
-    user: str
-    groups: tuple[str, ...]
-    extra: dict[str, tuple[str, ...]]
-    dry_run: bool
+    user: str  # user name of the client, after impersonation
+    groups: tuple[str, ...]  # of the user
+    extra: dict[str, tuple[str, ...]]  # further attributes of the user
+    dry_run: bool  # whether nothing is stored
     object: bytes = field(repr=False)  # JSON; empty on deletes
     old_object: bytes = field(repr=False)  # JSON; empty on creates
 
