@@ -414,7 +414,7 @@ async def test_keeping_again_moves_a_target_to_the_front(tmp_path: Path) -> None
 
 async def test_many_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store in many pieces is put together, also one that holds only part of its blobs."""
-    monkeypatch.setattr(module, "_MOST_PACKS", 4)
+    monkeypatch.setattr(module, "_MAX_PACKS", 4)
     with serving(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "0", "never": "needed"})
         store = _store(tmp_path)
