@@ -35,7 +35,7 @@ def state_root() -> Path:
 
 
 def cache_root() -> Path:
-    """The directory of what was built or downloaded once for this version."""
+    """The directory of programs that were built or downloaded for this version of windlass."""
     return _xdg_directory("XDG_CACHE_HOME", ".cache") / "windlass" / __version__
 
 
@@ -46,13 +46,13 @@ def cluster_directory(name: str) -> Path:
 
 
 def lock_file(name: str) -> Path:
-    """The file whose lock makes `up` and `down` of one cluster take turns."""
+    """The lock file that serializes `up` and `down` of the cluster `name`."""
     check_name(name)
     return state_root() / f"{name}.lock"
 
 
 def cluster_names() -> list[str]:
-    """The clusters that left something in the state directory, running or not."""
+    """The clusters that have a state directory, running or not."""
     try:
         entries = sorted(state_root().iterdir())
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def cluster_names() -> list[str]:
 
 
 def ensure_private(path: Path) -> None:
-    """Make `path` a directory that only its owner may enter."""
+    """Create `path` as a directory that only its owner may enter."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.chmod(0o700)
 

@@ -4,9 +4,9 @@ The lock is a `flock` on a file that exists only while it is held: the holder un
 it before letting go, so a waiter that locked the old file notices by its inode that the
 file is gone and starts over. A killed holder frees the lock by dying.
 
-A child between fork and exec shares the lock (it closes on exec, not on fork); so
-the next holder after a kill sees every child of the killed holder with its real
-command line.
+A child between fork and exec shares the lock (the descriptor closes on exec, not on
+fork); so the next holder after a kill sees every child of the killed holder with its
+final command line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _POLL_SECONDS = 0.05
 
 
 @contextlib.contextmanager
-def hold(path: Path, *, waiting: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock `path`; `waiting` is told once who has it when it is not free."""
-    descriptor = _acquire(path, waiting)
+def hold(path: Path, *, on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock `path`; if it is not free, `on_wait` is called once with its holder."""
+    descriptor = _acquire(path, on_wait)
     try:
         yield
     finally:
@@ -35,7 +35,7 @@ def hold(path: Path, *, waiting: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_directory(path: Path) -> Iterator[None]:
-    """Hold the directory `path` itself, for moments only: no file tells who has it."""
+    """Hold a lock on the directory `path` itself, for moments only: it names no holder."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -44,15 +44,15 @@ def hold_directory(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquire(path: Path, waiting: Callable[[str], None]) -> int:
-    told = False
+def _acquire(path: Path, on_wait: Callable[[str], None]) -> int:
+    reported = False
     while True:
         descriptor = _try_acquire(path)
         if descriptor is not None:
             return descriptor
-        if not told:
-            waiting(_describe_holder(path))
-            told = True
+        if not reported:
+            on_wait(_describe_holder(path))
+            reported = True
         time.sleep(_POLL_SECONDS)
 
 
@@ -63,6 +63,7 @@ def _try_acquire(path: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    # The holder before us unlinked the file that we opened: start over with a new one.
     if not _is_current_file(path, descriptor):
         os.close(descriptor)
         return None

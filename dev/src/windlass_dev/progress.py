@@ -18,15 +18,18 @@ HEARTBEAT_SECONDS = 15.0
 
 
 class ProgressReporter(Protocol):
-    """Somebody who listens to what is being done."""
+    """Receives the progress of a long command."""
 
-    def report(self, text: str) -> None: ...
+    def report(self, text: str) -> None:
+        """Report an event."""
 
-    def step(self, text: str) -> AbstractContextManager[None]: ...
+    def step(self, text: str) -> AbstractContextManager[None]:
+        """Report work that takes time, around that work."""
+        ...
 
 
 class SilentReporter:
-    """Nobody listens."""
+    """Drops everything: the default where no progress is shown."""
 
     def report(self, text: str) -> None:
         """Drop `text`."""
@@ -36,7 +39,7 @@ class SilentReporter:
 
 
 class LineReporter:
-    """Plain lines, each with the seconds since the beginning."""
+    """Plain lines, each with the seconds since the reporter was created."""
 
     def __init__(self, stream: TextIO, *, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
         self._stream = stream
@@ -50,31 +53,31 @@ class LineReporter:
 
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
-        began = time.monotonic()
+        started = time.monotonic()
         self.report(f"{text} ...")
-        with self._heartbeat(text, began):
+        with self._heartbeat(text, started):
             yield
-        self.report(f"{text}: done in {time.monotonic() - began:.1f}s")
+        self.report(f"{text}: done in {time.monotonic() - started:.1f}s")
 
     @contextlib.contextmanager
-    def _heartbeat(self, text: str, began: float) -> Iterator[None]:
-        over = threading.Event()
+    def _heartbeat(self, text: str, started: float) -> Iterator[None]:
+        done = threading.Event()
 
         def beat() -> None:
-            while not over.wait(self._heartbeat_seconds):
-                self.report(f"{text}: still at it after {time.monotonic() - began:.0f}s")
+            while not done.wait(self._heartbeat_seconds):
+                self.report(f"{text}: still at it after {time.monotonic() - started:.0f}s")
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            done.set()
             thread.join()
 
 
 class TerminalReporter:
-    """One living line per step on a terminal, with a spinner and the elapsed time."""
+    """One updated line per step on a terminal, with a spinner and the elapsed time."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -89,14 +92,14 @@ class TerminalReporter:
         from rich.progress import Progress as Bars
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        began = time.monotonic()
+        started = time.monotonic()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Bars(*columns, console=self._console, transient=True) as bars:
             bars.add_task(text, total=None)
             yield
-        self.report(f"✓ {text} ({time.monotonic() - began:.1f}s)")
+        self.report(f"✓ {text} ({time.monotonic() - started:.1f}s)")
 
 
 def reporter_for(stream: TextIO) -> ProgressReporter:
-    """The listener that fits `stream`."""
+    """A reporter for `stream`: updated lines on a terminal, plain lines elsewhere."""
     return TerminalReporter() if stream.isatty() else LineReporter(stream)

@@ -8,9 +8,9 @@ and with a node it runs pods as well; which of the two is fixed when it is creat
 
     state on disk                   up does
     ------------------------------  -------------------------------------------
-    nothing                         choose ports, make keys, start all
+    nothing                         choose ports, create keys, start all
     a directory without a state     remove it and what runs from it, then as above
-    a state, node setup incomplete  remove what is left of the setup, make it anew
+    a state, node setup incomplete  remove what is left of the setup, create it anew
     a state, a component dead       start that one on its old port
     a state, all alive and ready    nothing
 """
@@ -57,46 +57,49 @@ def up(
     extra_api_server_args: Sequence[str] = (),
     node: bool = False,
 ) -> LocalCluster:
-    """Bring the cluster `name` up, or back to life; returns when it is ready to use.
+    """Create, repair or reuse the cluster `name`; return when it is ready to use.
 
     With `etcd_url` it stores its objects in that etcd, under `etcd_prefix`; with `node`
-    it runs pods on this machine. An existing cluster keeps its node without being told.
+    it runs pods on this machine. An existing cluster keeps its node also without `node`.
     """
     progress = progress or SilentReporter()
     _check_platform()
     directory = directories.cluster_directory(name)
     prefix = etcd_prefix or (f"/windlass/{name}" if etcd_url else "/registry")
-    wanted = ClusterState(name, {}, {}, etcd_url or "", prefix, tuple(extra_api_server_args))
+    requested = ClusterState(name, {}, {}, etcd_url or "", prefix, tuple(extra_api_server_args))
     if node:
-        _check_node_possible(wanted, directory)
-    known = cluster_state.load_state(directory)
-    if known is not None:
-        _refuse_different_options(known, etcd_url, extra_api_server_args, node=node)
+        _check_node_possible(requested, directory)
+    existing = cluster_state.load_state(directory)
+    # Checked twice: early, so that no build runs in vain, and again under the lock.
+    if existing is not None:
+        _refuse_different_options(existing, etcd_url, extra_api_server_args, node=node)
     # Before the lock: a build takes minutes, and `down` must not wait for it.
-    found = provider.provide_for_cluster(directory, binaries_directory, progress, node=node)
+    programs = provider.provide_for_cluster(directory, binaries_directory, progress, node=node)
     with local_cluster.lock_cluster(name, progress):
-        now = cluster_state.load_state(directory)
-        if now is None:
+        state = cluster_state.load_state(directory)
+        if state is None:
+            # A directory without a readable state is left over from a killed `up` or `down`.
             _remove(directory)
-            now = _create_state(wanted, found, directory)
+            state = _create_state(requested, programs, directory)
         else:
-            _refuse_different_options(now, etcd_url, extra_api_server_args, node=node)
-            now = found.apply_to(now)
-        return _ensure_running(now, directory, progress)
+            _refuse_different_options(state, etcd_url, extra_api_server_args, node=node)
+            state = programs.apply_to(state)
+        return _ensure_running(state, directory, progress)
 
 
 def down(name: str = directories.DEFAULT_NAME, *, progress: ProgressReporter | None = None) -> bool:
-    """End the cluster `name` and remove all of it; False if there was nothing."""
+    """Kill the processes of the cluster `name` and remove its directory; False if absent."""
     directory = directories.cluster_directory(name)
     with local_cluster.lock_cluster(name, progress or SilentReporter()):
         return _remove(directory)
 
 
-def is_ready(now: ClusterState, directory: Path) -> bool:
-    """Whether every component lives and the cluster can be used."""
-    own = components.cluster_components(now)
-    return all(launch.is_running(now, component, directory) for component in own) and all(
-        launch.is_ready(now, component, directory) for component in own
+def is_ready(state: ClusterState, directory: Path) -> bool:
+    """Whether every component runs and answers its readiness check."""
+    names = components.cluster_components(state)
+    # All processes first: that is cheap, and a readiness check of a dead server waits.
+    return all(launch.is_running(state, component, directory) for component in names) and all(
+        launch.is_ready(state, component, directory) for component in names
     )
 
 
@@ -107,8 +110,8 @@ def _check_platform() -> None:
         )
 
 
-def _check_node_possible(wanted: ClusterState, directory: Path) -> None:
-    if wanted.foreign_etcd:
+def _check_node_possible(requested: ClusterState, directory: Path) -> None:
+    if requested.foreign_etcd:
         raise WindlassError(
             "EtcdUnreachable", "a cluster with a node has a network, and so an etcd, of its own"
         )
@@ -116,38 +119,42 @@ def _check_node_possible(wanted: ClusterState, directory: Path) -> None:
 
 
 def _refuse_different_options(
-    now: ClusterState, etcd_url: str | None, extra: Sequence[str], *, node: bool
+    state: ClusterState, etcd_url: str | None, extra: Sequence[str], *, node: bool
 ) -> None:
     differs = (
-        (etcd_url is not None and etcd_url != now.foreign_etcd)
-        or (bool(extra) and tuple(extra) != now.extra_api_server_args)
-        or (node and now.node is None)
+        (etcd_url is not None and etcd_url != state.foreign_etcd)
+        or (bool(extra) and tuple(extra) != state.extra_api_server_args)
+        or (node and state.node is None)
     )
     if differs:
         raise WindlassError(
             "ClusterDiffers",
-            f"cluster {now.name!r} exists with another etcd, other API server arguments or "
-            f"without a node; `windlass dev down --name {now.name}` first",
+            f"cluster {state.name!r} exists with another etcd, other API server arguments or "
+            f"without a node; `windlass dev down --name {state.name}` first",
         )
 
 
-def _create_state(now: ClusterState, found: ClusterPrograms, directory: Path) -> ClusterState:
-    """A new cluster's directory with ports or addresses that no other cluster was given."""
+def _create_state(state: ClusterState, programs: ClusterPrograms, directory: Path) -> ClusterState:
+    """Choose ports or addresses that no other cluster has, and save the state of a new one."""
+    # Under the lock of the directory of all clusters: two that are created at the same time
+    # must not choose the same ports.
     with file_lock.hold_directory(directories.state_root()):
-        if found.runtime is None:
-            now = replace(now, ports=_free_ports())
+        if programs.runtime is None:
+            state = replace(state, ports=_free_ports())
         else:
-            now = replace(now, ports=components.NODE_PORTS, node=NodeState(_free_slot(), "", ""))
-        now = found.apply_to(now)
+            state = replace(
+                state, ports=components.NODE_PORTS, node=NodeState(_free_slot(), "", "")
+            )
+        state = programs.apply_to(state)
         failpoint.reach("dev.found.before")
         directories.ensure_private(directory)
-        cluster_state.save_state(directory, now)
+        cluster_state.save_state(directory, state)
         failpoint.reach("dev.found.after")
-    return now
+    return state
 
 
 def _free_slot() -> int:
-    return host_link.choose_slot(one.node.slot for one in _other_states() if one.node).number
+    return host_link.choose_slot(other.node.slot for other in _other_states() if other.node).number
 
 
 def _free_ports() -> dict[str, int]:
@@ -162,87 +169,96 @@ def _free_ports() -> dict[str, int]:
 
 
 def _other_states() -> list[ClusterState]:
-    found = (
+    states = (
         cluster_state.load_state(directories.cluster_directory(name))
         for name in directories.cluster_names()
     )
-    return [other for other in found if other is not None]
+    return [other for other in states if other is not None]
 
 
-def _ensure_running(now: ClusterState, directory: Path, progress: ProgressReporter) -> LocalCluster:
-    made = local_cluster.from_state(now, directory)
-    if is_ready(now, directory):
-        progress.report(f"cluster {now.name!r} is running at {made.server}")
-        return made
-    repaired = bool(now.processes)
-    with progress.step(f"{'repairing' if repaired else 'starting'} cluster {now.name!r}"):
-        now = _ensure_host_setup(now, directory)
-        made = local_cluster.from_state(now, directory)
-        _write_credentials(now, made)
-        for wave in components.start_waves(now):
-            now = _start_wave(now, wave, directory, progress)
-    progress.report(f"cluster {now.name!r} is ready at {made.server}")
-    return made
+def _ensure_running(
+    state: ClusterState, directory: Path, progress: ProgressReporter
+) -> LocalCluster:
+    """Start what is not running, wave by wave; a cluster that is ready is left alone."""
+    cluster = local_cluster.from_state(state, directory)
+    if is_ready(state, directory):
+        progress.report(f"cluster {state.name!r} is running at {cluster.server}")
+        return cluster
+    repaired = bool(state.processes)
+    with progress.step(f"{'repairing' if repaired else 'starting'} cluster {state.name!r}"):
+        state = _ensure_host_setup(state, directory)
+        cluster = local_cluster.from_state(state, directory)
+        _write_credentials(state, cluster)
+        for wave in components.start_waves(state):
+            state = _start_wave(state, wave, directory, progress)
+    progress.report(f"cluster {state.name!r} is ready at {cluster.server}")
+    return cluster
 
 
-def _ensure_host_setup(now: ClusterState, directory: Path) -> ClusterState:
-    """The state on a ground that is there; before it has keys a cluster may still move."""
-    if now.node is None:
-        return now
+def _ensure_host_setup(state: ClusterState, directory: Path) -> ClusterState:
+    """Ensure the node's kernel setup; return the state, with another slot if its own was taken.
+
+    Only a cluster without keys may move to another slot: its certificates name the addresses.
+    """
+    if state.node is None:
+        return state
     try:
-        host_setup.ensure_setup(now.node, directory)
+        host_setup.ensure_setup(state.node, directory)
     except WindlassError as fault:
         if fault.reason != host_link.SLOT_TAKEN or (directory / "pki").exists():
             raise
     else:
-        return now
-    moved = replace(now, node=replace(now.node, slot=_free_slot()))
+        return state
+    moved = replace(state, node=replace(state.node, slot=_free_slot()))
     cluster_state.save_state(directory, moved)
     return _ensure_host_setup(moved, directory)
 
 
 def _start_wave(
-    now: ClusterState, wave: Sequence[str], directory: Path, progress: ProgressReporter
+    state: ClusterState, wave: Sequence[str], directory: Path, progress: ProgressReporter
 ) -> ClusterState:
     for component in wave:
-        if component in now.processes and not launch.is_running(now, component, directory):
+        if component in state.processes and not launch.is_running(state, component, directory):
             progress.report(f"{component} is dead; starting it again")
-        now = launch.ensure_running(now, component, directory)
+        state = launch.ensure_running(state, component, directory)
     for component in wave:
-        launch.wait_until_ready(now, component, directory)
+        launch.wait_until_ready(state, component, directory)
+        # What the next wave needs: an image for every pod, read access for the enforcer.
         if component == components.CONTAINERD:
-            _prepare_containerd(now, directory)
-        if component == components.API_SERVER and now.node is not None:
-            bootstrap.grant_access(local_cluster.from_state(now, directory).api)
-    return now
+            _prepare_containerd(state, directory)
+        if component == components.API_SERVER and state.node is not None:
+            bootstrap.grant_access(local_cluster.from_state(state, directory).api)
+    return state
 
 
-def _prepare_containerd(now: ClusterState, directory: Path) -> None:
-    """Give containerd what every pod begins with, once it can serve pods at all."""
-    if not containerd.serves_pods(now, directory):
+def _prepare_containerd(state: ClusterState, directory: Path) -> None:
+    """Import the pause image; fail where containerd runs without its CRI plugin."""
+    if not containerd.serves_pods(state, directory):
         raise launch.component_failure(
-            now, components.CONTAINERD, directory, "runs, but cannot serve pods"
+            state, components.CONTAINERD, directory, "runs, but cannot serve pods"
         )
-    containerd.load_pause_image(now, directory)
+    containerd.load_pause_image(state, directory)
 
 
-def _write_credentials(now: ClusterState, made: LocalCluster) -> None:
-    pki = made.directory / "pki"
-    cluster_pki.ensure_pki(pki, components.server_addresses(now))
-    if not made.admin_kubeconfig.exists():
+def _write_credentials(state: ClusterState, cluster: LocalCluster) -> None:
+    pki = cluster.directory / "pki"
+    cluster_pki.ensure_pki(pki, components.server_addresses(state))
+    if not cluster.admin_kubeconfig.exists():
         admin = cluster_pki.read_pair(pki, "admin")
-        local_cluster.write_kubeconfig(made, made.admin_kubeconfig, "admin", admin)
-    for file, (user, groups) in components.identities(now).items():
-        path = made.directory / f"{file}.kubeconfig"
+        local_cluster.write_kubeconfig(cluster, cluster.admin_kubeconfig, "admin", admin)
+    for file, (user, groups) in components.identities(state).items():
+        path = cluster.directory / f"{file}.kubeconfig"
         if not path.exists():
-            local_cluster.write_kubeconfig(made, path, user, made.issue_client_pair(user, groups))
+            local_cluster.write_kubeconfig(
+                cluster, path, user, cluster.issue_client_pair(user, groups)
+            )
 
 
 def _remove(directory: Path) -> bool:
-    now = cluster_state.load_state(directory)
-    _kill_all(now, directory)
-    if now is not None and now.foreign_etcd:
-        http_probe.delete_etcd_prefix(now.foreign_etcd, now.etcd_prefix)
+    state = cluster_state.load_state(directory)
+    _kill_all(state, directory)
+    if state is not None and state.foreign_etcd:
+        http_probe.delete_etcd_prefix(state.foreign_etcd, state.etcd_prefix)
     failpoint.reach("dev.remove.before")
     existed = directory.exists()
     if existed:
@@ -251,16 +267,16 @@ def _remove(directory: Path) -> bool:
     return existed
 
 
-def _kill_all(now: ClusterState | None, directory: Path) -> None:
+def _kill_all(state: ClusterState | None, directory: Path) -> None:
     processes.kill_background(directory)
-    recorded = now.processes if now else {}
+    recorded = state.processes if state else {}
     host_setup.remove(directory)
-    found = launch.processes_by_component(directory)
+    running = launch.processes_by_component(directory)
     for component in reversed(components.all_components()):
-        known = [recorded[component]] if component in recorded else []
-        processes.kill_processes([*known, *found[component]], directory)
+        from_record = [recorded[component]] if component in recorded else []
+        processes.kill_processes([*from_record, *running[component]], directory)
         failpoint.reach(f"dev.end.{component}.after")
-    # Whoever was just starting when the others were looked for.
+    # A component that was being started during the first scan is found by the second.
     processes.kill_processes(
         itertools.chain(*launch.processes_by_component(directory).values()), directory
     )

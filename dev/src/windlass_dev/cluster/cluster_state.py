@@ -23,8 +23,11 @@ class RecordedProcess:
 
     pid: int
     started_ticks: int
+    """Start time in clock ticks since boot, as /proc/PID/stat has it."""
     executable: str
+    """The resolved path of its program."""
     since: str
+    """Wall-clock time of the start, ISO 8601; empty where it was found, not started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +35,43 @@ class NodeState:
     """A node: the number of its address block, and where its programs find others."""
 
     slot: int
+    """Number of the address block (`allocation.Slot`)."""
     path: str
+    """PATH of every process of the cluster."""
     plugins: str
+    """Directory of the CNI plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A cluster: its ports and programs, chosen once, and its processes.
-
-    `foreign_etcd` is the address of an etcd that somebody else runs, or empty. Without
-    `node` the cluster is a control plane alone.
-    """
+    """A cluster: its ports and programs, chosen once, and its processes."""
 
     name: str
     ports: Mapping[str, int]
+    """Listening port by component; chosen when the cluster is created."""
     binaries: Mapping[str, str]
+    """Path of the program by component; also of kubectl, and with a node of ctr and pause."""
     foreign_etcd: str = ""
+    """URL of an etcd that is run elsewhere; empty if the cluster runs its own."""
     etcd_prefix: str = "/registry"
+    """Prefix of all keys in etcd; `down` deletes it in a foreign etcd."""
     extra_api_server_args: tuple[str, ...] = ()
+    """Further command-line arguments of the API server, for tests."""
     processes: Mapping[str, RecordedProcess] = field(default_factory=dict)
+    """The process started last, by component; it may have died since."""
     node: NodeState | None = None
+    """None for a control plane alone."""
 
     def with_process(self, component: str, process: RecordedProcess | None) -> ClusterState:
         """The state after `component` was started or, with None, ended."""
-        processes = {name: one for name, one in self.processes.items() if name != component}
+        processes = {name: other for name, other in self.processes.items() if name != component}
         if process is not None:
             processes[component] = process
         return replace(self, processes=processes)
 
 
 def load_state(directory: Path) -> ClusterState | None:
-    """The state in `directory`, or None where no whole one is."""
+    """Read the state in `directory`; None if there is none or it cannot be decoded."""
     try:
         return msgspec.json.decode((directory / _FILE).read_bytes(), type=ClusterState)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
@@ -70,6 +79,6 @@ def load_state(directory: Path) -> ClusterState | None:
 
 
 def save_state(directory: Path, state: ClusterState) -> None:
-    """Remember `state`, also over a crash."""
+    """Write `state` atomically, for its owner alone."""
     content = msgspec.json.format(msgspec.json.encode(state), indent=2)
     files.write_atomically(directory / _FILE, content, mode=0o600)

@@ -1,7 +1,8 @@
 """The components of a cluster, with or without a node, and their command lines.
 
-Every command line has the cluster's directory in it; that is what makes a process
-recognizable as this cluster's even where no file records it.
+`launch` starts them by `command_line`, `cluster` in the order of `start_waves`. Every
+command line contains the cluster's directory; that is what makes a process recognizable
+as this cluster's even where no file records it.
 
 Pure.
 """
@@ -25,7 +26,7 @@ PROXY = commands.PROXY
 POLICIES = commands.POLICIES
 
 START_ORDER = (ETCD, API_SERVER, CONTROLLER_MANAGER)
-"""etcd outlives its only client, so the end goes the other way round."""
+"""The order in which they start; they are killed in reverse, so etcd outlives its client."""
 
 NODE_COMPONENTS = (CONTAINERD, SCHEDULER, POLICIES, KUBELET, PROXY)
 
@@ -37,7 +38,7 @@ NODE_PORTS: Mapping[str, int] = {
     CONTROLLER_MANAGER: 10257,
     **commands.PORTS,
 }
-"""In a network of its own a cluster needs no ports that nobody else has."""
+"""Ports of a cluster with a node: in a network of its own it can use the usual ones."""
 
 _LOOPBACK = "127.0.0.1"
 _START_WAVES = (
@@ -53,11 +54,11 @@ def cluster_components(state: ClusterState) -> tuple[str, ...]:
 
 
 def start_waves(state: ClusterState) -> tuple[tuple[str, ...], ...]:
-    """The components in groups that start together; the next waits for those before."""
-    own = {ETCD, API_SERVER, CONTROLLER_MANAGER} if state.node is None else set(all_components())
-    own -= {ETCD} if state.foreign_etcd else set()
-    found = (tuple(one for one in wave if one in own) for wave in _START_WAVES)
-    return tuple(wave for wave in found if wave)
+    """The components in waves that start together; each wave waits until the last is ready."""
+    names = {ETCD, API_SERVER, CONTROLLER_MANAGER} if state.node is None else set(all_components())
+    names -= {ETCD} if state.foreign_etcd else set()
+    waves = (tuple(name for name in wave if name in names) for wave in _START_WAVES)
+    return tuple(wave for wave in waves if wave)
 
 
 def all_components() -> tuple[str, ...]:
@@ -66,38 +67,38 @@ def all_components() -> tuple[str, ...]:
 
 
 def node_slot(state: ClusterState) -> Slot | None:
-    """The addresses of the node, None if there is none."""
+    """The address block of the node; None without a node."""
     return Slot(state.node.slot) if state.node else None
 
 
 def host_address(state: ClusterState) -> str:
-    """The machine as the cluster sees it."""
+    """The address of this machine as seen from the cluster."""
     return Slot(state.node.slot).host_address if state.node else _LOOPBACK
 
 
 def server_addresses(state: ClusterState) -> tuple[str, ...]:
-    """What the servers of the cluster are called by, besides loopback."""
-    found = node_slot(state)
-    return (found.node_address, found.service_address) if found else ()
+    """The addresses in the serving certificate besides loopback."""
+    slot = node_slot(state)
+    return (slot.node_address, slot.service_address) if slot else ()
 
 
 def identities(state: ClusterState) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """Who the components are to the API server: user and groups, by kubeconfig."""
-    found: dict[str, tuple[str, tuple[str, ...]]] = {
+    """User and groups of the components at the API server, by name of their kubeconfig."""
+    users: dict[str, tuple[str, tuple[str, ...]]] = {
         "controller-manager": ("system:kube-controller-manager", ()),
     }
     if state.node is not None:
-        found |= {
+        users |= {
             "scheduler": ("system:kube-scheduler", ()),
             "proxy": ("system:kube-proxy", ()),
             "policies": (commands.POLICIES_USER, ()),
             "kubelet": (f"system:node:{state.name}", ("system:nodes",)),
         }
-    return found
+    return users
 
 
 def etcd_url(state: ClusterState) -> str:
-    """Where the API server's etcd listens."""
+    """The URL of the API server's etcd."""
     return state.foreign_etcd or f"http://{_LOOPBACK}:{state.ports[ETCD]}"
 
 
@@ -120,16 +121,16 @@ def command_line(component: str, state: ClusterState, directory: Path) -> list[s
 
 
 def _flags(component: str, state: ClusterState, directory: Path) -> Mapping[str, str]:
-    found = node_slot(state)
+    slot = node_slot(state)
     if component == ETCD:
         return _etcd_flags(state, directory)
     if component == CONTROLLER_MANAGER:
         return _controller_manager_flags(state, directory)
     if component == API_SERVER:
-        more = commands.api_server_flags(directory, found) if found else {}
-        return {**_api_server_flags(state, directory), **more}
-    assert found is not None, f"{component} needs a node"
-    return commands.component_flags(component, directory, name=state.name, slot=found)
+        node_flags = commands.api_server_flags(directory, slot) if slot else {}
+        return {**_api_server_flags(state, directory), **node_flags}
+    assert slot is not None, f"{component} needs a node"
+    return commands.component_flags(component, directory, name=state.name, slot=slot)
 
 
 def _etcd_flags(state: ClusterState, directory: Path) -> Mapping[str, str]:
@@ -173,7 +174,7 @@ def _controller_manager_flags(state: ClusterState, directory: Path) -> Mapping[s
     return {
         "kubeconfig": f"{directory}/controller-manager.kubeconfig",
         "authentication-skip-lookup": "true",
-        # Its own throttle of 20 requests a second would double the time until a desk is ready.
+        # Its default of 20 requests a second would double the time until a cluster is ready.
         "kube-api-qps": "500",
         "kube-api-burst": "1000",
         "leader-elect": "false",

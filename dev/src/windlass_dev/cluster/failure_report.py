@@ -1,6 +1,7 @@
 """The error for a cluster that did not come up: component, its log lines, remedy.
 
-A long line is cut, the last one is never left out: it holds the cause most often.
+Raised by `launch` and `cluster`. A long line is cut; the last one is never left out,
+because it contains the cause most often. Lines are redacted.
 
 Pure.
 """
@@ -16,12 +17,12 @@ from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 
 LOG_LINES = 200
-"""How far back a log is read."""
+"""How many lines at the end of a log are read."""
 
 _LAST_LINES = 8
 _EARLIER_ERRORS = 4
 _LONGEST_LINE = 400
-# The kinds of our programs: klog, logrus, JSON, and Go or Python at their end.
+# The log formats of our programs: klog, logrus, JSON, and a panic or traceback at the end.
 _ERROR_LINE = re.compile(
     r'^[EF]\d{4} |level=(error|fatal)|failed to load|"level": ?"(error|fatal)"|panic:'
 )
@@ -48,36 +49,36 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a component wrote, the newest last, and where all of it is."""
+    """The last lines of a component's log, the newest last, and the path of the whole log."""
 
     component: str
     log: Path
     lines: Sequence[str]
 
 
-def component_failed(problem: str, cluster: str, said: Sequence[LogTail]) -> WindlassError:
-    """The error for `problem`; the component it is about speaks first."""
-    lines = [f"{problem}.", *map(_quote, said), f"What to do: {advice(cluster, said)}."]
+def component_failed(problem: str, cluster: str, tails: Sequence[LogTail]) -> WindlassError:
+    """The error for `problem`, with `tails` quoted; the failed component's comes first."""
+    lines = [f"{problem}.", *map(_quote, tails), f"What to do: {advice(cluster, tails)}."]
     return WindlassError("ComponentFailed", "\n".join(lines))
 
 
-def advice(cluster: str, said: Sequence[LogTail]) -> str:
-    """What a person can do about it."""
-    text = "\n".join(line for one in said for line in relevant_lines(one.lines))
-    for pattern, words in _ADVICE:
+def advice(cluster: str, tails: Sequence[LogTail]) -> str:
+    """The remedy for the first known problem in `tails`, else how to start afresh."""
+    text = "\n".join(line for tail in tails for line in relevant_lines(tail.lines))
+    for pattern, remedy in _ADVICE:
         if re.search(pattern, text, re.IGNORECASE):
-            return words
-    again = f"`windlass dev down --name {cluster}`, then `up`, starts afresh"
-    return f"{again}; if that fails too, its log says more"
+            return remedy
+    fallback = f"`windlass dev down --name {cluster}`, then `up`, starts afresh"
+    return f"{fallback}; if that fails too, its log says more"
 
 
 def relevant_lines(lines: Sequence[str]) -> list[str]:
-    """The last lines, and before them the latest that speak of errors."""
+    """The last lines, preceded by the latest earlier ones that report errors."""
     earlier = [line for line in lines[:-_LAST_LINES] if _ERROR_LINE.search(line)]
     return [line[:_LONGEST_LINE] for line in [*earlier[-_EARLIER_ERRORS:], *lines[-_LAST_LINES:]]]
 
 
-def _quote(one: LogTail) -> str:
-    lines = relevant_lines(one.lines) or ["(nothing)"]
+def _quote(tail: LogTail) -> str:
+    lines = relevant_lines(tail.lines) or ["(nothing)"]
     quoted = [f"    {redactor.clean(line)}" for line in lines]
-    return "\n".join([f"{one.component} said ({one.log}):", *quoted])
+    return "\n".join([f"{tail.component} said ({tail.log}):", *quoted])

@@ -1,7 +1,8 @@
-"""HTTP requests to the servers of a local cluster, with nothing but the standard library.
+"""HTTP requests to the servers of a local cluster, by the standard library alone.
 
-It is not a Kubernetes client: it serves the time before one can connect, and the
-few requests that starting a cluster takes.
+This is not a Kubernetes client: it serves the readiness checks, before a client could
+connect, and the few requests that starting a cluster takes. A server that does not answer
+is a response with status 0, never an exception.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from urllib.parse import urlsplit
 
 _HEALTH_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
-"""For requests that nobody repeats: a server on a busy machine is slow, not gone."""
+"""For requests that are not repeated: a server on a busy machine is slow, not gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResponse:
-    """A status, 0 when nobody answered, and the text that came with it."""
+    """The status of a response, 0 if there was none, and its body or the error."""
 
     status: int
     text: str
@@ -33,7 +34,7 @@ class ProbeResponse:
 
 
 class ApiProbe:
-    """Asks the API server as the cluster's administrator."""
+    """Sends requests to the API server as the cluster's administrator."""
 
     def __init__(self, server: str, pki: Path) -> None:
         self._server = server
@@ -41,6 +42,7 @@ class ApiProbe:
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
     def request(self, path: str, *, method: str = "GET", body: Any = None) -> ProbeResponse:
+        """Send one request; `body` is encoded as JSON."""
         return _request(self._server, path, method, body, self._context, seconds=_ANSWER_SECONDS)
 
 
@@ -50,31 +52,32 @@ def etcd_is_healthy(url: str) -> bool:
 
 
 def server_is_healthy(url: str) -> bool:
-    """Whether the server at `url` says that it is well."""
+    """Whether `/healthz` of the server at `url` succeeds."""
     return _request(url, "/healthz", "GET", None, None).ok
 
 
 def node_is_ready(api: ApiProbe, name: str) -> bool:
-    """Whether pods may run on the node `name`."""
+    """Whether the node `name` has the condition Ready."""
     return _ready_condition(api.request(f"/api/v1/nodes/{name}")).get("status") == "True"
 
 
 def node_problem(api: ApiProbe, name: str) -> str:
-    """What the node `name` says about why it is not ready."""
-    answer = api.request(f"/api/v1/nodes/{name}")
-    if not answer.ok:
+    """The message of the Ready condition of the node `name`."""
+    response = api.request(f"/api/v1/nodes/{name}")
+    if not response.ok:
         return "its node has not been registered"
-    return str(_ready_condition(answer).get("message", "its node says nothing of itself yet"))
+    return str(_ready_condition(response).get("message", "its node says nothing of itself yet"))
 
 
-def _ready_condition(answer: ProbeResponse) -> dict[str, Any]:
-    conditions = json.loads(answer.text)["status"].get("conditions", []) if answer.ok else []
+def _ready_condition(response: ProbeResponse) -> dict[str, Any]:
+    conditions = json.loads(response.text)["status"].get("conditions", []) if response.ok else []
     return next((row for row in conditions if row["type"] == "Ready"), {})
 
 
 def delete_etcd_prefix(url: str, prefix: str) -> None:
-    """Delete all keys under `prefix`; an etcd that is gone has nothing left to forget."""
+    """Delete all keys under `prefix`; an etcd that does not answer is ignored."""
     first = prefix.rstrip("/").encode() + b"/"
+    # The range ends before the first key that is no longer under the prefix.
     end = first[:-1] + bytes([first[-1] + 1])
     body = {"key": _encode_base64(first), "range_end": _encode_base64(end)}
     _request(url, "/v3/kv/deleterange", "POST", body, None, seconds=_ANSWER_SECONDS)

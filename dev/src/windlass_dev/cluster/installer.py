@@ -1,9 +1,10 @@
 """Installs windlass into a local cluster, the way an administrator would.
 
-Namespace, CRDs, roles and webhook configuration are those that `make generate` writes;
-only the subject of the bindings (a user with a certificate) and the address of the
-webhook (this machine as the cluster sees it) differ. The operator then acts as that
-user, never as administrator, so its permissions are real from the first day.
+`windlass run --dev` and the integration tests call `install`. Namespace, CRDs, roles and
+webhook configuration are those that `make generate` writes; only the subject of the
+bindings (a user with a certificate) and the address of the webhook (this machine as seen
+from the cluster) differ. The operator then acts as that user, never as administrator, so
+its permissions are real from the first day.
 """
 
 from __future__ import annotations
@@ -51,76 +52,82 @@ _RESOURCES = {
 }
 
 _Identity = tuple[str, str, str]
-"""Kind, namespace and name."""
+"""Kind, namespace and name of an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledOperator:
-    """What the operator of a desk needs to run."""
+    """What the operator of a local cluster needs to run."""
 
     kubeconfig: Path
+    """Acts as `OPERATOR_USER`."""
     webhook_host: str
+    """The address at which the API server calls the webhook on this machine."""
     webhook_port: int
+    """Its port, the same at each start."""
     work_directory: Path
+    """Where the operator keeps its Git stores."""
 
 
 async def install(
-    desk: LocalCluster, place: Installation, *, watch: Literal["selected", "any"] = "any"
+    cluster: LocalCluster, installation: Installation, *, watch: Literal["selected", "any"] = "any"
 ) -> InstalledOperator:
     """Apply everything and wait until the CRDs are served; running it again changes nothing."""
-    mark = kubeconfig.read_extension(desk.admin_kubeconfig)
-    if mark is None:
+    extension = kubeconfig.read_extension(cluster.admin_kubeconfig)
+    if extension is None:
         raise WindlassError(
             "NotADesk",
-            f"{desk.admin_kubeconfig} does not lead to a cluster that `windlass dev up` made; "
+            f"{cluster.admin_kubeconfig} does not lead to a cluster that `windlass dev up` made; "
             "--dev changes cluster-wide things and refuses any other",
         )
     # Chosen once: the webhook configuration names it.
-    port = await asyncio.to_thread(ports.port_from_file, desk.directory / "webhook-port")
-    url = f"https://{mark.webhook_host}:{port}"
+    port = await asyncio.to_thread(ports.port_from_file, cluster.directory / "webhook-port")
+    url = f"https://{extension.webhook_host}:{port}"
     documents = [
-        *rbac.documents([rbac.user_subject(OPERATOR_USER)], installation=place, watch=watch),
+        *rbac.documents([rbac.user_subject(OPERATOR_USER)], installation=installation, watch=watch),
         *(crd.crd_manifest(kind) for kind in KINDS),
-        webhook.webhook_configuration(place.release, place.namespace, b"", url),
+        webhook.webhook_configuration(installation.release, installation.namespace, b"", url),
     ]
-    async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
+    async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
         api = Api(connection)
         owned = OwnedObjects(api, _FIELD_MANAGER)
         live = await _list_existing(api, {document["kind"] for document in documents})
         documents[-1] = _keep_completed_url(documents[-1], live.get(_identity(documents[-1])), url)
-        found = [
+        applied = [
             await owned.ensure(
                 _RESOURCES[document["kind"]], document, live.get(_identity(document))
             )
             for document in documents
         ]
-        await _wait_until_established(api, [each for each in found if each["kind"] == _DEFINITION])
-    user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR_USER)
-    return InstalledOperator(user, mark.webhook_host, port, desk.directory / "stores")
+        await _wait_until_established(
+            api, [live_crd for live_crd in applied if live_crd["kind"] == _DEFINITION]
+        )
+    user = await asyncio.to_thread(cluster.user_kubeconfig, OPERATOR_USER)
+    return InstalledOperator(user, extension.webhook_host, port, cluster.directory / "stores")
 
 
-def _keep_completed_url(wanted: Object, live: Object | None, root: str) -> Object:
-    """The webhook configuration without the address that an operator completed by its path.
+def _keep_completed_url(desired: Object, live: Object | None, root: str) -> Object:
+    """The webhook configuration without a URL where an operator already completed it by a path.
 
-    Declared once more it would lose the path, until the operator puts that right.
+    Applying the bare URL again would remove the path until the operator writes it back.
     """
     hooks = (live or {}).get("webhooks") or [{}]
     completed: str = (hooks[0].get("clientConfig") or {}).get("url", "")
     if not completed.startswith(root + webhook.PATH_PREFIX):
-        return wanted
-    (hook,) = wanted["webhooks"]
-    return wanted | {"webhooks": [hook | {"clientConfig": {}}]}
+        return desired
+    (hook,) = desired["webhooks"]
+    return desired | {"webhooks": [hook | {"clientConfig": {}}]}
 
 
 async def _list_existing(api: Api, kinds: set[str]) -> dict[_Identity, Object]:
-    """What an earlier installation left, asked for by type: there are dozens of objects.
+    """The objects of an earlier installation, by one list request per kind.
 
-    One that lost the label counts as absent, and applying it gives the label back.
+    An object that lost the label counts as absent; applying it restores the label.
     """
-    found = [
+    lists = [
         await api.list(_RESOURCES[kind], label_selector=_LABEL_SELECTOR) for kind in sorted(kinds)
     ]
-    return {_identity(each): each for objects in found for each in objects}
+    return {_identity(document): document for objects in lists for document in objects}
 
 
 def _identity(document: Object) -> _Identity:
@@ -129,14 +136,14 @@ def _identity(document: Object) -> _Identity:
 
 
 async def _wait_until_established(api: Api, definitions: list[Object]) -> None:
-    """Wait until the API server serves every kind of ours."""
+    """Wait until every CRD has the condition Established."""
     try:
         async with asyncio.timeout(_ESTABLISH_SECONDS):
             for definition in definitions:
-                name, now = definition["metadata"]["name"], definition
-                while not _is_established(now):
+                name, live = definition["metadata"]["name"], definition
+                while not _is_established(live):
                     await asyncio.sleep(0.05)
-                    now = await api.get(_DEFINITIONS, name)
+                    live = await api.get(_DEFINITIONS, name)
     except TimeoutError as error:
         raise WindlassError(
             "NotEstablished", f"the CRDs are not served after {_ESTABLISH_SECONDS:g} s"

@@ -22,10 +22,12 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ClusterExtension:
-    """What `windlass dev` left in a kubeconfig it made."""
+    """The extension that `windlass dev` writes into every kubeconfig of a local cluster."""
 
     name: str
+    """The name of the cluster."""
     webhook_host: str
+    """The address at which its API server reaches webhooks on this machine."""
 
 
 def render_kubeconfig(
@@ -37,9 +39,9 @@ def render_kubeconfig(
     pair: KeyPair,
     webhook_host: str = LOOPBACK,
 ) -> str:
-    """A kubeconfig with everything inside it: one cluster, one user, one context."""
+    """The text of a kubeconfig with certificates inlined: one cluster, one user, one context."""
     cluster, context = f"windlass-{name}", f"{user}@windlass-{name}"
-    mark = {
+    extension = {
         "name": EXTENSION,
         "extension": {
             "apiVersion": "windlass.dev/v1",
@@ -51,7 +53,7 @@ def render_kubeconfig(
     server_entry = {
         "server": server,
         "certificate-authority-data": _text(authority),
-        "extensions": [mark],
+        "extensions": [extension],
     }
     user_entry = {
         "client-certificate-data": _text(pair.certificate),
@@ -69,7 +71,7 @@ def render_kubeconfig(
 
 
 def read_extension(kubeconfig: Path) -> ClusterExtension | None:
-    """The mark of the current context's cluster; None for a cluster we did not make."""
+    """Read the extension of the current context's cluster; None for any other cluster."""
     try:
         document = yaml.load(kubeconfig.read_text(), Loader=yaml.CSafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -78,7 +80,7 @@ def read_extension(kubeconfig: Path) -> ClusterExtension | None:
 
 
 def find_extension(document: Any) -> ClusterExtension | None:
-    """The mark in a parsed kubeconfig, which may be any foreign thing."""
+    """The extension in a parsed kubeconfig, which may be any YAML value."""
     context = _entry(document, "contexts", "context", _get_key(document, "current-context"))
     cluster = _entry(document, "clusters", "cluster", _get_key(context, "cluster"))
     extension = _entry(cluster, "extensions", "extension", EXTENSION)

@@ -28,6 +28,7 @@ from windlass_dev.node import commands, containerd, kernel_namespaces
 from windlass_dev.node.allocation import Slot
 
 READY_SECONDS = 180.0
+"""How long a component may take to become ready."""
 
 _POLL_SECONDS = 0.05
 _PORT_SECONDS = 5.0
@@ -35,79 +36,79 @@ _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
 def log_file(directory: Path, component: str) -> Path:
-    """Where a component writes what it has to say."""
+    """The file that receives stdout and stderr of `component`."""
     return directory / "logs" / f"{component}.log"
 
 
-def is_running(now: ClusterState, component: str, directory: Path) -> bool:
-    """Whether the recorded process of `component` lives."""
-    process = now.processes.get(component)
+def is_running(state: ClusterState, component: str, directory: Path) -> bool:
+    """Whether the recorded process of `component` is alive."""
+    process = state.processes.get(component)
     return process is not None and processes.is_alive(process, directory)
 
 
-def start(now: ClusterState, component: str, directory: Path) -> ClusterState:
-    """Start `component` on its port; the state that records it is saved."""
-    if component in now.ports:
-        _wait_for_free_port(now, component, directory)
+def start(state: ClusterState, component: str, directory: Path) -> ClusterState:
+    """Start `component` on its port; save and return the state that records it."""
+    if component in state.ports:
+        _wait_for_free_port(state, component, directory)
     log = log_file(directory, component)
     log.parent.mkdir(mode=0o700, exist_ok=True)
     failpoint.reach(f"dev.spawn.{component}.before")
     process = processes.spawn(
-        components.command_line(component, now, directory),
+        components.command_line(component, state, directory),
         directory=directory,
         log=log,
-        enter=kernel_namespaces.enter_command(directory) if now.node else (),
-        path=now.node.path if now.node else "",
+        enter=kernel_namespaces.enter_command(directory) if state.node else (),
+        path=state.node.path if state.node else "",
     )
     failpoint.reach(f"dev.spawn.{component}.after")
-    now = now.with_process(component, process)
-    cluster_state.save_state(directory, now)
+    state = state.with_process(component, process)
+    cluster_state.save_state(directory, state)
     failpoint.reach(f"dev.record.{component}.after")
-    return now
+    return state
 
 
-def _wait_for_free_port(now: ClusterState, component: str, directory: Path) -> None:
+def _wait_for_free_port(state: ClusterState, component: str, directory: Path) -> None:
     # A killed process shows as a zombie while its threads still hold the socket.
-    port, deadline = now.ports[component], time.monotonic() + _PORT_SECONDS
-    while not _is_free(now, port, directory):
+    port, deadline = state.ports[component], time.monotonic() + _PORT_SECONDS
+    while not _is_free(state, port, directory):
         if time.monotonic() > deadline:
             raise WindlassError(
                 "PortTaken",
                 f"port {port} of {component} is used by another program; end that one, or run "
-                f"`windlass dev down --name {now.name}` and `up` again to get other ports",
+                f"`windlass dev down --name {state.name}` and `up` again to get other ports",
             )
         time.sleep(_POLL_SECONDS)
 
 
-def _is_free(now: ClusterState, port: int, directory: Path) -> bool:
-    if now.node is None:
+def _is_free(state: ClusterState, port: int, directory: Path) -> bool:
+    if state.node is None:
         return ports.is_free(port)
     return kernel_namespaces.run_in_network(directory, lambda: ports.is_free(port, ""))
 
 
-def start_and_wait(now: ClusterState, component: str, directory: Path) -> ClusterState:
+def start_and_wait(state: ClusterState, component: str, directory: Path) -> ClusterState:
     """Start `component` unless it runs, and wait until it is ready."""
-    now = ensure_running(now, component, directory)
-    wait_until_ready(now, component, directory)
-    return now
+    state = ensure_running(state, component, directory)
+    wait_until_ready(state, component, directory)
+    return state
 
 
-def ensure_running(now: ClusterState, component: str, directory: Path) -> ClusterState:
+def ensure_running(state: ClusterState, component: str, directory: Path) -> ClusterState:
     """Start `component` unless it runs."""
-    if is_running(now, component, directory):
-        return now
-    # Whoever was killed between starting and recording left an unrecorded one.
-    return start(stop(now, component, directory), component, directory)
+    if is_running(state, component, directory):
+        return state
+    # An `up` that was killed between start and record left a process that no state names.
+    return start(stop(state, component, directory), component, directory)
 
 
-def stop(now: ClusterState, component: str, directory: Path) -> ClusterState:
+def stop(state: ClusterState, component: str, directory: Path) -> ClusterState:
     """SIGKILL `component` and wait for its end; its port and data stay."""
-    process = now.processes.get(component)
+    process = state.processes.get(component)
     victims = [] if process is None else [process]
     processes.kill_processes([*victims, *component_processes(component, directory)], directory)
-    now = now.with_process(component, None)
-    cluster_state.save_state(directory, now)
-    return now
+    state = state.with_process(component, None)
+    cluster_state.save_state(directory, state)
+    return state
 
 
 def component_processes(component: str, directory: Path) -> list[RecordedProcess]:
@@ -117,95 +118,98 @@ def component_processes(component: str, directory: Path) -> list[RecordedProcess
 
 def processes_by_component(directory: Path) -> Mapping[str, list[RecordedProcess]]:
     """The processes of every component that belong to the cluster, recorded or not."""
-    # On its way into the cluster's namespaces one is not yet what it will be; nor are others,
-    # which began a moment before and must not be taken for it.
-    seen = processes.scan_processes(directory, through=kernel_namespaces.ENTER_PROGRAM)
-    found: dict[str, list[RecordedProcess]] = {
+    # `nsenter` becomes the component a moment after its start; until then only what follows
+    # `--` on its command line tells which component it will be.
+    candidates = processes.scan_processes(directory, through=kernel_namespaces.ENTER_PROGRAM)
+    by_component: dict[str, list[RecordedProcess]] = {
         component: [] for component in components.all_components()
     }
-    for pid, names in seen:
+    for pid, names in candidates:
         process = processes.inspect_process(pid)
-        for component, its in found.items():
+        for component, members in by_component.items():
             if process is not None and commands.process_name(component) in names:
-                its.append(process)
-    return found
+                members.append(process)
+    return by_component
 
 
-def is_ready(now: ClusterState, component: str, directory: Path) -> bool:
-    """Whether `component` does what the next one needs of it."""
-    return _readiness_check(now, component, directory)()
+def is_ready(state: ClusterState, component: str, directory: Path) -> bool:
+    """Whether `component` provides what the components after it need."""
+    return _readiness_check(state, component, directory)()
 
 
-def _readiness_check(now: ClusterState, component: str, directory: Path) -> Callable[[], bool]:
-    """The question whether `component` is ready; keys are read once, however often it is put."""
+def _readiness_check(state: ClusterState, component: str, directory: Path) -> Callable[[], bool]:
+    """A function that checks `component` once; keys are read here, not at each call."""
     if component == components.ETCD:
-        return lambda: _etcd_is_healthy(now, directory)
+        return lambda: _etcd_is_healthy(state, directory)
     if component == components.CONTAINERD:
         return lambda: containerd.is_serving(directory)
     if component == components.SCHEDULER:
-        return lambda: not _is_free(now, now.ports[component], directory)
+        return lambda: not _is_free(state, state.ports[component], directory)
     if component == components.POLICIES:
-        return lambda: bootstrap.is_in_force(directory, now.processes[component].pid)
-    if component == components.PROXY and now.node:
-        address = f"{Slot(now.node.slot).node_address}:{now.ports[component]}"
+        return lambda: bootstrap.is_in_force(directory, state.processes[component].pid)
+    if component == components.PROXY and state.node:
+        address = f"{Slot(state.node.slot).node_address}:{state.ports[component]}"
         return lambda: http_probe.server_is_healthy(f"http://{address}")
-    api = http_probe.ApiProbe(components.server_url(now), directory / "pki")
+    api = http_probe.ApiProbe(components.server_url(state), directory / "pki")
     if component == components.KUBELET:
-        return lambda: _kubelet_is_ready(now, api, directory)
+        return lambda: _kubelet_is_ready(state, api, directory)
+    # The controller manager is ready when it has created the default service account.
     path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
     return lambda: api.request(path).ok
 
 
-def _kubelet_is_ready(now: ClusterState, api: http_probe.ApiProbe, directory: Path) -> bool:
+def _kubelet_is_ready(state: ClusterState, api: http_probe.ApiProbe, directory: Path) -> bool:
     # A node stays Ready for a while after its kubelet died.
-    listens = not _is_free(now, now.ports[components.KUBELET], directory)
-    return listens and http_probe.node_is_ready(api, now.name)
+    listens = not _is_free(state, state.ports[components.KUBELET], directory)
+    return listens and http_probe.node_is_ready(api, state.name)
 
 
-def _etcd_is_healthy(now: ClusterState, directory: Path) -> bool:
-    url = components.etcd_url(now)
-    if now.node is None:
+def _etcd_is_healthy(state: ClusterState, directory: Path) -> bool:
+    url = components.etcd_url(state)
+    if state.node is None:
         return http_probe.etcd_is_healthy(url)
     return kernel_namespaces.run_in_network(directory, lambda: http_probe.etcd_is_healthy(url))
 
 
-def wait_until_ready(now: ClusterState, component: str, directory: Path) -> None:
-    """Wait until `component` is ready; an early death is told with its last words."""
-    _poll_until_ready(_readiness_check(now, component, directory), now, component, directory)
+def wait_until_ready(state: ClusterState, component: str, directory: Path) -> None:
+    """Wait until `component` is ready; raise with the end of its log if it dies before that."""
+    _poll_until_ready(_readiness_check(state, component, directory), state, component, directory)
 
 
 def _poll_until_ready(
-    ready: Callable[[], bool], now: ClusterState, component: str, directory: Path
+    is_ready: Callable[[], bool], state: ClusterState, component: str, directory: Path
 ) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while not ready():
-        if not is_running(now, component, directory):
-            how = processes.describe_exit(now.processes[component])
-            raise component_failure(now, component, directory, f"ended {how} while it was starting")
+    while not is_ready():
+        if not is_running(state, component, directory):
+            exit_description = processes.describe_exit(state.processes[component])
+            raise component_failure(
+                state, component, directory, f"ended {exit_description} while it was starting"
+            )
         if time.monotonic() > deadline:
-            missing = _describe_node_problem(now, component, directory)
-            problem = f"was not ready after {READY_SECONDS:.0f} s{missing}"
-            raise component_failure(now, component, directory, problem)
+            detail = _describe_node_problem(state, component, directory)
+            problem = f"was not ready after {READY_SECONDS:.0f} s{detail}"
+            raise component_failure(state, component, directory, problem)
         time.sleep(_POLL_SECONDS)
 
 
-def _describe_node_problem(now: ClusterState, component: str, directory: Path) -> str:
-    """What a component that lives still lacks, as far as somebody says so."""
+def _describe_node_problem(state: ClusterState, component: str, directory: Path) -> str:
+    """Why the node is not Ready, as its condition reports; empty for other components."""
     if component != components.KUBELET:
         return ""
-    api = http_probe.ApiProbe(components.server_url(now), directory / "pki")
-    return f": {redactor.clean(http_probe.node_problem(api, now.name), limit=600)}"
+    api = http_probe.ApiProbe(components.server_url(state), directory / "pki")
+    return f": {redactor.clean(http_probe.node_problem(api, state.name), limit=600)}"
 
 
 def component_failure(
-    now: ClusterState, component: str, directory: Path, problem: str
+    state: ClusterState, component: str, directory: Path, problem: str
 ) -> WindlassError:
-    """The error for a component, with its words and those of others that have died."""
-    dead = [one for one in now.processes if not is_running(now, one, directory)]
-    speakers = dict.fromkeys([component, *dead])
-    said = [_log_tail(one, log_file(directory, one)) for one in speakers]
+    """The error for `component`, with the end of its log and of those of other dead components."""
+    dead = [name for name in state.processes if not is_running(state, name, directory)]
+    reported = dict.fromkeys([component, *dead])
+    tails = [_log_tail(name, log_file(directory, name)) for name in reported]
     return failure_report.component_failed(
-        f"{component} of cluster {now.name!r} {problem}", now.name, said
+        f"{component} of cluster {state.name!r} {problem}", state.name, tails
     )
 
 

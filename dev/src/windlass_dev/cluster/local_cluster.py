@@ -25,31 +25,38 @@ from windlass_dev.progress import ProgressReporter, SilentReporter
 
 @dataclass(frozen=True, slots=True)
 class LocalCluster:
-    """A cluster by name: where it listens, who may enter, and how to hurt it in a test."""
+    """A local cluster: its addresses, its kubeconfigs, and its API server to stop and start."""
 
     name: str
+    """The name given to `windlass dev up`."""
     directory: Path
+    """Its state directory: state file, keys, kubeconfigs, logs."""
     server: str
+    """The URL of the API server."""
     kubectl: Path
+    """A kubectl of the cluster's version."""
     etcd_url: str
+    """The URL of its etcd; with a node reachable only inside the cluster's network."""
     host: str
-    """This machine as the cluster sees it: where webhooks and git servers are called."""
+    """The address of this machine as seen from the cluster: for webhooks and git servers."""
 
     @property
     def admin_kubeconfig(self) -> Path:
+        """The kubeconfig of the administrator (`system:masters`)."""
         return self.directory / "admin.kubeconfig"
 
     @property
     def api(self) -> http_probe.ApiProbe:
+        """Requests to the API server as its administrator, without a Kubernetes client."""
         return http_probe.ApiProbe(self.server, self.directory / "pki")
 
     def issue_client_pair(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """A fresh client certificate for `user`."""
+        """Issue a client certificate for `user` in `groups`."""
         authority = pki.read_pair(self.directory / "pki", "ca")
         return pki.issue_client_pair(authority, user, groups)
 
     def user_kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig, readable by its owner alone, that acts as `user` in `groups`."""
+        """Write a kubeconfig, readable by its owner alone, that acts as `user` in `groups`."""
         pair = self.issue_client_pair(user, groups)
         directories.ensure_private(self.directory / "users")
         path = self.directory / "users" / f"{_file_name(user, groups)}.kubeconfig"
@@ -58,13 +65,13 @@ class LocalCluster:
 
     def stop_api_server(self) -> None:
         """SIGKILL the API server and leave it dead."""
-        with self._locked() as now:
-            launch.stop(now, components.API_SERVER, self.directory)
+        with self._locked() as state:
+            launch.stop(state, components.API_SERVER, self.directory)
 
     def start_api_server(self) -> None:
-        """Start the API server again on its port; returns when it is ready."""
-        with self._locked() as now:
-            launch.start_and_wait(now, components.API_SERVER, self.directory)
+        """Start the API server again on its port; return when it is ready."""
+        with self._locked() as state:
+            launch.start_and_wait(state, components.API_SERVER, self.directory)
 
     def restart_api_server(self) -> None:
         """SIGKILL the API server and bring it back on the same port."""
@@ -73,36 +80,37 @@ class LocalCluster:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[ClusterState]:
+        """Hold the cluster's lock and yield its current state."""
         with lock_cluster(self.name, SilentReporter()):
-            now = cluster_state.load_state(self.directory)
-            if now is None:
+            state = cluster_state.load_state(self.directory)
+            if state is None:
                 raise cluster_missing_error(self.name)
-            yield now
+            yield state
 
 
-def from_state(now: ClusterState, directory: Path) -> LocalCluster:
-    """The desk of a state."""
+def from_state(state: ClusterState, directory: Path) -> LocalCluster:
+    """The cluster that `state` describes, in `directory`."""
     return LocalCluster(
-        name=now.name,
+        name=state.name,
         directory=directory,
-        server=components.server_url(now),
-        kubectl=Path(now.binaries[tools.KUBECTL.name]),
-        etcd_url=components.etcd_url(now),
-        host=components.host_address(now),
+        server=components.server_url(state),
+        kubectl=Path(state.binaries[tools.KUBECTL.name]),
+        etcd_url=components.etcd_url(state),
+        host=components.host_address(state),
     )
 
 
 def get_cluster(name: str) -> LocalCluster:
-    """The desk of the cluster `name`, which must have been brought up."""
+    """The cluster `name`, running or not; `ClusterMissing` if it was never brought up."""
     directory = directories.cluster_directory(name)
-    now = cluster_state.load_state(directory)
-    if now is None:
+    state = cluster_state.load_state(directory)
+    if state is None:
         raise cluster_missing_error(name)
-    return from_state(now, directory)
+    return from_state(state, directory)
 
 
 def cluster_missing_error(name: str) -> WindlassError:
-    """There is no such cluster."""
+    """The error for a cluster that does not exist."""
     option = "" if name == directories.DEFAULT_NAME else f" --name {name}"
     return WindlassError(
         "ClusterMissing", f"there is no cluster {name!r}; `windlass dev up{option}` makes it"
@@ -111,31 +119,31 @@ def cluster_missing_error(name: str) -> WindlassError:
 
 @contextlib.contextmanager
 def lock_cluster(name: str, progress: ProgressReporter) -> Iterator[None]:
-    """Be the only one who changes the cluster `name`."""
+    """Hold the lock under which `up`, `down` and tests change the cluster `name`."""
     directories.ensure_private(directories.state_root())
 
-    def waiting(holder: str) -> None:
+    def report_holder(holder: str) -> None:
         progress.report(f"waiting: {holder} is changing cluster {name!r}")
 
-    with file_lock.hold(directories.lock_file(name), waiting=waiting):
+    with file_lock.hold(directories.lock_file(name), on_wait=report_holder):
         yield
 
 
-def write_kubeconfig(desk: LocalCluster, path: Path, user: str, pair: KeyPair) -> None:
-    """Write a kubeconfig that holds `pair`, for its owner's eyes only."""
-    authority = (desk.directory / "pki" / "ca.crt").read_bytes()
+def write_kubeconfig(cluster: LocalCluster, path: Path, user: str, pair: KeyPair) -> None:
+    """Write a kubeconfig that holds `pair`, readable by its owner alone."""
+    authority = (cluster.directory / "pki" / "ca.crt").read_bytes()
     text = kubeconfig.render_kubeconfig(
-        name=desk.name,
-        server=desk.server,
+        name=cluster.name,
+        server=cluster.server,
         authority=authority,
         user=user,
         pair=pair,
-        webhook_host=desk.host,
+        webhook_host=cluster.host,
     )
     files.write_atomically(path, text.encode(), mode=0o600)
 
 
 def _file_name(user: str, groups: Sequence[str]) -> str:
-    # Users may hold slashes and colons; the digest keeps different identities apart.
+    # User names may contain slashes and colons; the digest keeps different identities apart.
     digest = hashlib.sha256("\0".join([user, *groups]).encode()).hexdigest()[:8]
     return f"{re.sub('[^A-Za-z0-9.-]+', '-', user)[:40].strip('.-')}-{digest}"

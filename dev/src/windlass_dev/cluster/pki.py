@@ -48,9 +48,9 @@ class KeyPair:
 
 
 def ensure_pki(directory: Path, addresses: Sequence[str] = ()) -> None:
-    """Make the cluster's keys in `directory`, unless they are there already.
+    """Create the cluster's keys and certificates in `directory`, unless it exists.
 
-    The servers may be called by loopback addresses and by `addresses`.
+    The serving certificate is valid for loopback addresses and for `addresses`.
     """
     if directory.is_dir():
         return
@@ -73,35 +73,35 @@ def read_pair(directory: Path, name: str) -> KeyPair:
 
 
 def issue_client_pair(authority: KeyPair, user: str, groups: Sequence[str]) -> KeyPair:
-    """A fresh identity: the API server takes `user` and `groups` from it."""
-    for what, value in (("user", user), *(("group", group) for group in groups)):
-        _check_name(what, value)
+    """Issue a client certificate from which the API server takes `user` and `groups`."""
+    for field, value in (("user", user), *(("group", group) for group in groups)):
+        _check_name(field, value)
     subject = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
     subject += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
     return _sign_leaf(authority, x509.Name(subject), [usage])
 
 
-def _check_name(what: str, value: str) -> None:
+def _check_name(field: str, value: str) -> None:
     if not 1 <= len(value) <= _LONGEST_NAME or not value.isprintable():
         raise WindlassError(
             "IdentityInvalid",
-            f"{what} {value[:80]!r}: use 1 to {_LONGEST_NAME} printable characters, "
+            f"{field} {value[:80]!r}: use 1 to {_LONGEST_NAME} printable characters, "
             "more do not fit into a certificate",
         )
 
 
 def _issue_server_pair(authority: KeyPair, addresses: Sequence[str]) -> KeyPair:
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
-    every = (*_SERVER_ADDRESSES, *addresses)
-    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in every]
+    all_addresses = (*_SERVER_ADDRESSES, *addresses)
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in all_addresses]
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     return _sign_leaf(authority, subject, [usage, x509.SubjectAlternativeName(names)])
 
 
 def create_authority() -> KeyPair:
-    """A fresh certificate authority."""
+    """Create a certificate authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "windlass dev")])
     builder = _builder(subject, subject, key, _AUTHORITY_DAYS)

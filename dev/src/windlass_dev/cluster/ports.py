@@ -1,8 +1,8 @@
 """Chooses TCP ports that stay free for a cluster while its components are down.
 
-Only ports below the range the kernel hands to outgoing connections are taken: while a
-component is down, no client can be given its port by chance, and a client that keeps
-dialing it cannot end up connected to itself.
+Only ports below the kernel's ephemeral range are chosen: while a component is down, no
+client can be given its port by chance, and a client that keeps dialing it cannot end up
+connected to itself.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def choose_ports(
 
 
 def first_ephemeral_port() -> int:
-    """The first port that the kernel may hand to an outgoing connection."""
+    """The first port that the kernel may give to an outgoing connection."""
     try:
         first = int(_EPHEMERAL.read_text().split()[0])
     except (OSError, ValueError, IndexError):
         first = 32_768
-    # A machine that hands out nearly all ports leaves no safe range; then any will do.
+    # Where nearly all ports are ephemeral there is no safe range; then any port will do.
     return first if first > _LOWEST + 1000 else 60_000
 
 
@@ -62,7 +62,7 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def port_from_file(file: Path) -> int:
-    """The port remembered in `file`; a free one is chosen the first time."""
+    """The port stored in `file`; a free one is chosen and stored the first time."""
     if file.exists():
         return int(file.read_text())
     (port,) = choose_ports(

@@ -31,15 +31,15 @@ _CHUNK = 1 << 16
 _DELETED = " (deleted)"
 
 _GO_ENVIRONMENT = {"GOGC": "400"}
-"""Collecting garbage is a fifth of what a small control plane does; this costs it 130 MiB."""
+"""Garbage collection takes a fifth of the CPU of a small control plane; this costs 130 MiB."""
 
 _INHERITED_GO_VARIABLES = ("GOGC", "GOMAXPROCS", "GOMEMLIMIT")
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
-"""What this very process started; it must be waited for here or it stays a zombie."""
+"""Children of this process by pid; they must be waited for here or they stay zombies."""
 
 _exit_codes: dict[int, int] = {}
-"""How those ended that were waited for."""
+"""Exit status by pid of the children that were waited for; negative is a signal."""
 
 
 def spawn(
@@ -52,14 +52,14 @@ def spawn(
 ) -> RecordedProcess:
     """Start `command` detached, in a session of its own, with output appended to `log`.
 
-    It inherits next to no environment but how Go shall run, because etcd and Kubernetes read
-    settings from there, and not the caller's umask, with which pods could not read what is
-    made for them.
-    `enter` is a program that becomes `command` after it has gone where that shall run.
+    Of the environment it inherits only the variables of the Go runtime, because etcd and
+    Kubernetes read settings from there. It does not inherit the umask, with which pods might
+    not be able to read files that are created for them. `enter` is a command that enters
+    namespaces and then becomes `command`.
     """
-    found = path or os.environ.get("PATH", os.defpath)
-    said = {name: os.environ[name] for name in _INHERITED_GO_VARIABLES if name in os.environ}
-    environment = {**_GO_ENVIRONMENT, **said, "PATH": found, "HOME": str(directory)}
+    search_path = path or os.environ.get("PATH", os.defpath)
+    inherited = {name: os.environ[name] for name in _INHERITED_GO_VARIABLES if name in os.environ}
+    environment = {**_GO_ENVIRONMENT, **inherited, "PATH": search_path, "HOME": str(directory)}
     with log.open("ab") as output:
         child = subprocess.Popen(
             [*enter, *command],
@@ -80,10 +80,9 @@ def spawn(
 
 
 def _wait_for_arguments(child: subprocess.Popen[bytes]) -> None:
-    """Wait until the kernel shows the arguments of a program that was started.
+    """Wait until the kernel shows the arguments of `child`.
 
-    It tells us of the start before that, and whoever looks for processes by their arguments
-    in between finds none.
+    `Popen` returns before that, and a scan for processes by their arguments would miss it.
     """
     while not _command_line(child.pid) and child.poll() is None:
         time.sleep(0.001)
@@ -103,7 +102,7 @@ def is_alive(process: RecordedProcess, directory: Path) -> bool:
 
 
 def describe_exit(process: RecordedProcess) -> str:
-    """By which signal or with which status, empty where only its parent could know."""
+    """The signal or exit status of `process`; empty if another process started it."""
     code = _exit_codes.get(process.pid)
     if code is None:
         return ""
@@ -121,17 +120,17 @@ def find_processes(
 ) -> Iterator[RecordedProcess]:
     """Every live process that runs one of `programs` and names a file in `directory`.
 
-    One that is about to become such a program, by way of `through`, counts as well.
+    A process of the program `through`, which is about to become one of them, counts as well.
     """
-    wanted = frozenset(programs)
+    program_names = frozenset(programs)
     for pid, names in scan_processes(directory, through=through):
-        found = inspect_process(pid) if names & wanted else None
-        if found is not None:
-            yield found
+        process = inspect_process(pid) if names & program_names else None
+        if process is not None:
+            yield process
 
 
 def scan_processes(directory: Path, *, through: str = "") -> Iterator[tuple[int, set[str]]]:
-    """Every process that names a file in `directory`, with what its program may be called."""
+    """Every process that names a file in `directory`, with the possible names of its program."""
     with os.scandir(_PROC) as entries:
         pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
     for pid in pids:
@@ -145,13 +144,13 @@ def kill_processes(
     """SIGKILL all of `victims` at once, then wait until every one is gone."""
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
-        doomed = [_send_kill(victim, directory, stack) for victim in victims]
-        for pid, descriptor in filter(None, doomed):
+        signaled = [_send_kill(victim, directory, stack) for victim in victims]
+        for pid, descriptor in filter(None, signaled):
             _wait_for_exit(pid, descriptor, deadline)
 
 
 def resident_bytes(pid: int) -> int:
-    """How much memory `pid` holds, 0 if it is gone."""
+    """The resident memory of `pid` in bytes, 0 if it is gone."""
     try:
         pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -167,6 +166,7 @@ def _send_kill(
     except ProcessLookupError:
         return None
     stack.callback(os.close, descriptor)
+    # Checked after the pidfd was opened: from here on the pid cannot be reused unnoticed.
     if not is_alive(victim, directory):
         return None
     with contextlib.suppress(ProcessLookupError):
@@ -191,12 +191,13 @@ def _start_ticks(pid: int) -> int | None:
         stat = (_PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # The name of the program, in parentheses, may contain spaces and parentheses itself.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[_START_TICKS_FIELD])
 
 
 def executable(pid: int) -> str:
-    """The path of the program that `pid` runs, empty if that cannot be known."""
+    """The path of the program that `pid` runs; empty if it is gone or not readable."""
     try:
         return str((_PROC / str(pid) / "exe").readlink()).removesuffix(_DELETED)
     except OSError:
@@ -204,7 +205,7 @@ def executable(pid: int) -> str:
 
 
 def _command_line(pid: int) -> bytes:
-    # Without the comfort of a file object: this is read of every process on the machine.
+    # Without a file object, which costs more: this runs for every process on the machine.
     try:
         descriptor = os.open(f"/proc/{pid}/cmdline", os.O_RDONLY)
     except OSError:
@@ -218,17 +219,17 @@ def _command_line(pid: int) -> bytes:
 
 
 def _mentions_directory(pid: int, directory: Path) -> bool:
-    # An argument ends with NUL, which no path holds: what is found lies within one argument.
+    # Arguments are separated by NUL, which no path contains: a match lies within one argument.
     return os.fsencode(directory) + b"/" in _command_line(pid)
 
 
 def _program_names(pid: int, through: str) -> set[str]:
     # A wrapper script that did not `exec` shows its interpreter as the program; the
     # script is then one of the first arguments, a module the one after `-m`.
-    line = [os.fsdecode(argument) for argument in _command_line(pid).split(b"\0")]
-    names = _base_names([executable(pid), *line[:3]])
-    if through in names and "--" in line:
-        return _base_names(line[line.index("--") + 1 :][:3])
+    arguments = [os.fsdecode(argument) for argument in _command_line(pid).split(b"\0")]
+    names = _base_names([executable(pid), *arguments[:3]])
+    if through in names and "--" in arguments:
+        return _base_names(arguments[arguments.index("--") + 1 :][:3])
     return names
 
 
@@ -255,13 +256,15 @@ def start_background(directory: Path, name: str, arguments: Sequence[str]) -> Pa
 
 
 def windlass_program() -> Path:
-    """Our own command, from the environment this very process runs in."""
+    """The `windlass` program of the virtual environment that this process runs in."""
     return Path(sys.executable).with_name("windlass")
 
 
 def kill_background(directory: Path) -> None:
-    """End every companion of a desk."""
+    """Kill every background command of the cluster in `directory`."""
     interpreters = {Path(sys.executable).name, Path(os.path.realpath(sys.executable)).name}
-    mine = os.getpid()
-    found = [one for one in find_processes(directory, interpreters) if one.pid != mine]
-    kill_processes(found, directory)
+    own_pid = os.getpid()
+    companions = [
+        process for process in find_processes(directory, interpreters) if process.pid != own_pid
+    ]
+    kill_processes(companions, directory)

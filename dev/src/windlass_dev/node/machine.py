@@ -144,5 +144,5 @@ def _save(record: MachineRecord) -> None:
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
     # Held for moments only, so nobody needs to be told who has it.
-    with file_lock.hold(_LOCK, waiting=lambda holder: None):
+    with file_lock.hold(_LOCK, on_wait=lambda holder: None):
         yield

@@ -38,10 +38,10 @@ def provide_packages(name: str, packages: Sequence[str], progress: ProgressRepor
     """A directory with the files of `packages`, and their programs in its `run`."""
     directories.ensure_private(_cache_directory())
 
-    def waiting(holder: str) -> None:
+    def report_holder(holder: str) -> None:
         progress.report(f"waiting: {holder} is unpacking Debian packages into {_cache_directory()}")
 
-    with file_lock.hold(_cache_directory() / "unpack.lock", waiting=waiting):
+    with file_lock.hold(_cache_directory() / "unpack.lock", on_wait=report_holder):
         directory = _cache_directory() / name
         if not directory.is_dir():
             with progress.step(f"unpacking Debian packages: {', '.join(packages)}"):

@@ -45,10 +45,10 @@ def build_tools(
     """Build what of `wanted` is not in `directory` yet; the paths of all of it."""
     directories.ensure_private(directory.parent)
 
-    def waiting(holder: str) -> None:
+    def report_holder(holder: str) -> None:
         progress.report(f"waiting: {holder} is building the control plane into {directory}")
 
-    with file_lock.hold(directory.parent / "build.lock", waiting=waiting):
+    with file_lock.hold(directory.parent / "build.lock", on_wait=report_holder):
         missing = [tool for tool in wanted if not (directory / tool.name).is_file()]
         if missing:
             _build_all(missing, directory, progress)
