@@ -13,15 +13,15 @@ from windlass_dev.netpol.enforcer import Enforcer
 
 
 def main() -> None:
-    """Enforce until killed."""
+    """Run the enforcer until it is killed."""
     parser = argparse.ArgumentParser(prog="network-policies")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--pods", required=True)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     logs.configure("json", "info")
-    bootstrap.clear_in_force(given.directory)
-    asyncio.run(_enforce(given.kubeconfig, given.directory, given.pods))
+    bootstrap.clear_in_force(arguments.directory)
+    asyncio.run(_enforce(arguments.kubeconfig, arguments.directory, arguments.pods))
 
 
 async def _enforce(kubeconfig: Path, directory: Path, pods: str) -> None:

@@ -1,7 +1,8 @@
-"""What starting the enforcer takes: read access for its user, and its readiness marker.
+"""Bootstrap of the enforcer: read access for its user, and its readiness marker.
 
-The marker is a file with the enforcer's pid. One of a process that has died counts as
-none, though its chains are still there.
+`cluster` grants the access when the API server is ready; the enforcer writes the marker,
+a file with its pid, and `launch` reads it. The marker of a dead process counts as absent,
+though its chains are still in the kernel.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ _VERBS = ["get", "list", "watch"]
 
 
 def grant_access(api: ApiProbe) -> None:
-    """Make the role and its binding; again changes nothing."""
+    """Create the ClusterRole and its binding; existing ones are left unchanged."""
     for resource, body in (
         ("clusterroles", reader_role()),
         ("clusterrolebindings", reader_binding()),
     ):
-        answer = api.request(f"/apis/{_GROUP}/v1/{resource}", method="POST", body=body)
-        if not answer.ok and answer.status != _CONFLICT:
+        response = api.request(f"/apis/{_GROUP}/v1/{resource}", method="POST", body=body)
+        if not response.ok and response.status != _CONFLICT:
             raise WindlassError(
-                "ComponentFailed", f"{USER} could not be let in: {answer.text[:300]}"
+                "ComponentFailed", f"{USER} could not be let in: {response.text[:300]}"
             )
 
 
 def reader_role() -> Object:
-    """What may be read."""
+    """The ClusterRole: read access to namespaces, pods and NetworkPolicies."""
     return {
         **_object_head("ClusterRole"),
         "rules": [
@@ -49,7 +50,7 @@ def reader_role() -> Object:
 
 
 def reader_binding() -> Object:
-    """Who may read it."""
+    """The ClusterRoleBinding of the enforcer's user."""
     return {
         **_object_head("ClusterRoleBinding"),
         "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": USER},
@@ -62,17 +63,17 @@ def _object_head(kind: str) -> Object:
 
 
 def mark_in_force(directory: Path) -> None:
-    """Say that what the server last told is in force."""
+    """Write the marker: the policies of the API server are in force."""
     files.write_atomically(_marker_file(directory), str(os.getpid()).encode())
 
 
 def clear_in_force(directory: Path) -> None:
-    """Say that it is not."""
+    """Remove the marker."""
     _marker_file(directory).unlink(missing_ok=True)
 
 
 def is_in_force(directory: Path, pid: int) -> bool:
-    """Whether the enforcer with this number says so."""
+    """Whether the enforcer with this pid has written the marker."""
     try:
         return _marker_file(directory).read_text() == str(pid)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
 """Enforces NetworkPolicies: keeps iptables in step with pods, namespaces, policies.
 
-Every change only wakes the loop; what the caches hold decides. Changes that come
-together are taken together. While the API server is away the last chains stay in force.
+A change only wakes the loop; the chains are built from the content of the caches. Changes
+that arrive together are applied together. While the API server is unreachable the last
+chains stay in force.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from windlass_dev.netpol.policy_model import PolicyInputs
 from windlass_dev.node import system
 
 
-def apply_chains(wanted: Chains) -> None:
-    """Have `wanted` in force, all of it at once; a crash leaves the old chains or the new."""
-    found = iptables_chains.parse_saved(
+def apply_chains(desired: Chains) -> None:
+    """Replace our chains in the kernel by `desired`; a crash leaves the old ones or the new."""
+    installed = iptables_chains.parse_saved(
         system.run_command("iptables-save", "-t", iptables_chains.TABLE)
     )
     failpoint.reach("dev.node.policies.before")
-    # kube-proxy writes too, and the older kind of iptables lets one in at a time.
+    # kube-proxy writes too, and legacy iptables allows one writer at a time.
     system.run_command(
         "iptables-restore",
         "--noflush",
         "--wait=5",
-        text=iptables_chains.restore_script(wanted, found),
+        text=iptables_chains.restore_script(desired, installed),
     )
     failpoint.reach("dev.node.policies.after")
 
@@ -52,7 +53,7 @@ _log: Any = structlog.get_logger()
 
 
 class Enforcer:
-    """Three caches, and the chains that follow from them."""
+    """Keeps the chains equal to what follows from the caches of pods, namespaces, policies."""
 
     def __init__(
         self,
@@ -65,7 +66,9 @@ class Enforcer:
         self._directory = directory
         self._network = pods_network
         self._apply = apply
+        # Set by every change of a cache; cleared before the caches are read.
         self._changed = asyncio.Event()
+        # The chains applied last; None before the first time and after a failure.
         self._in_force: Chains | None = None
         self._pods, self._namespaces, self._policies = (
             Informer(connection, Scope(gvr), on_change=self._schedule)
@@ -78,6 +81,7 @@ class Enforcer:
         async with asyncio.TaskGroup() as group:
             for cache in caches:
                 group.create_task(cache.run())
+            # Chains from half-filled caches would open or close connections by mistake.
             for cache in caches:
                 await cache.synced.wait()
             self._changed.set()
@@ -92,19 +96,20 @@ class Enforcer:
 
     async def _enforce(self) -> None:
         self._changed.clear()
-        wanted = iptables_chains.build_chains(self._policy_inputs(), self._network)
-        if wanted == self._in_force:
+        desired = iptables_chains.build_chains(self._policy_inputs(), self._network)
+        if desired == self._in_force:
             return
         try:
-            await asyncio.to_thread(self._apply, wanted)
+            await asyncio.to_thread(self._apply, desired)
         except WindlassError as fault:
             _log.error("policies are not in force", error=str(fault))
             await self._retry()
             return
+        # Only now the cluster may report ready: pods started earlier would be unprotected.
         if self._in_force is None:
             await asyncio.to_thread(bootstrap.mark_in_force, self._directory)
-        self._in_force = wanted
-        _log.info("policies in force", chains=len(wanted), pods=len(self._pods))
+        self._in_force = desired
+        _log.info("policies in force", chains=len(desired), pods=len(self._pods))
 
     async def _retry(self) -> None:
         self._in_force = None
@@ -128,5 +133,5 @@ class Enforcer:
 
 
 def _cached_objects(cache: Informer) -> list[tuple[Key, bytes]]:
-    found = ((key, cache.get(key)) for key in sorted(cache.keys()))
-    return [(key, raw) for key, raw in found if raw is not None]
+    items = ((key, cache.get(key)) for key in sorted(cache.keys()))
+    return [(key, raw) for key, raw in items if raw is not None]

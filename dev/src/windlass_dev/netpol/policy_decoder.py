@@ -65,25 +65,34 @@ class _PolicyObject(Struct, frozen=True):
 
 
 def decode_pod(raw: bytes) -> PolicyPod | None:
-    """The pod in `raw`; None if it has no IPv4 address that is its own now."""
+    """Decode a pod; None if it has no IPv4 address of its own, or none any more."""
     try:
-        found = msgspec.json.decode(raw, type=_PodObject)
+        pod = msgspec.json.decode(raw, type=_PodObject)
     except msgspec.MsgspecError:
         return None
-    address = _ipv4(found.status)
-    if not address or found.spec.host_network or found.status.phase in ("Succeeded", "Failed"):
+    address = _ipv4(pod.status)
+    if not address or pod.spec.host_network or pod.status.phase in ("Succeeded", "Failed"):
         return None
-    about = found.metadata
-    # Sidecars are init containers that stay.
-    stay = [one for one in found.spec.init_containers if one.restart_policy == "Always"]
-    ports = tuple(port for one in (*found.spec.containers, *stay) for port in one.ports)
+    metadata = pod.metadata
+    # Sidecars are init containers that keep running.
+    sidecars = [
+        container for container in pod.spec.init_containers if container.restart_policy == "Always"
+    ]
+    ports = tuple(
+        port for container in (*pod.spec.containers, *sidecars) for port in container.ports
+    )
     return PolicyPod(
-        about.namespace, about.name, address, about.labels, ports, about.creation_timestamp
+        metadata.namespace,
+        metadata.name,
+        address,
+        metadata.labels,
+        ports,
+        metadata.creation_timestamp,
     )
 
 
 def decode_namespace_labels(raw: bytes) -> Labels:
-    """The labels of the namespace in `raw`."""
+    """Decode the labels of a namespace."""
     try:
         return msgspec.json.decode(raw, type=_NamespaceObject).metadata.labels
     except msgspec.MsgspecError:
@@ -91,7 +100,7 @@ def decode_namespace_labels(raw: bytes) -> Labels:
 
 
 def decode_policy(namespace: str, raw: bytes) -> NetworkPolicy:
-    """The policy in `raw`."""
+    """Decode a NetworkPolicy of `namespace`."""
     try:
         spec = msgspec.json.decode(raw, type=_PolicyObject).spec
     except msgspec.MsgspecError:
@@ -100,8 +109,8 @@ def decode_policy(namespace: str, raw: bytes) -> NetworkPolicy:
 
 
 def _ipv4(status: _PodAddresses) -> str:
-    known = (status.pod_ip, *(one.ip for one in status.pod_ips))
-    return next((one for one in known if _is_ipv4(one)), "")
+    addresses = (status.pod_ip, *(address.ip for address in status.pod_ips))
+    return next((address for address in addresses if _is_ipv4(address)), "")
 
 
 def _is_ipv4(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Pods, namespaces, policies as the enforcer reads them, and the addresses of peers.
 
-A policy of which nothing is known selects every pod and lets nothing through. A selector
-stands for pods with their current addresses, a block for itself without its
-exceptions; only IPv4 counts.
+The defaults of `PolicySpec` select every pod and allow nothing: they stand for a policy
+that could not be decoded. A selector is resolved to the current addresses of its pods, a
+block to networks without its exceptions; only IPv4 counts.
 
 Pure.
 """
@@ -23,14 +23,14 @@ Labels = Mapping[str, str]
 
 
 class Direction(enum.Enum):
-    """A direction, as policies name it."""
+    """A direction of traffic, as `policyTypes` names it."""
 
     INGRESS = "Ingress"
     EGRESS = "Egress"
 
 
 class ContainerPort(Struct, frozen=True, rename="camel"):
-    """A port that a container announces."""
+    """An entry of a container's `ports`."""
 
     container_port: int
     protocol: str = "TCP"
@@ -38,7 +38,7 @@ class ContainerPort(Struct, frozen=True, rename="camel"):
 
 
 class PolicyPort(Struct, frozen=True, rename="camel"):
-    """Ports that a rule opens: one, a range, by name, or all of a protocol."""
+    """The ports that a rule opens: one, a range, one by name, or all of a protocol."""
 
     protocol: str = "TCP"
     port: int | str | None = None
@@ -46,14 +46,14 @@ class PolicyPort(Struct, frozen=True, rename="camel"):
 
 
 class IpBlock(Struct, frozen=True):
-    """Addresses without some of them."""
+    """A network without some of its subnetworks."""
 
     cidr: str
     holes: tuple[str, ...] = field(default=(), name="except")
 
 
 class PolicyPeer(Struct, frozen=True, rename="camel"):
-    """Whom a rule lets through."""
+    """The pods or addresses that a rule allows."""
 
     pod_selector: LabelSelector | None = None
     namespace_selector: LabelSelector | None = None
@@ -61,7 +61,7 @@ class PolicyPeer(Struct, frozen=True, rename="camel"):
 
 
 class PolicyRule(Struct, frozen=True):
-    """One door; without peers for everybody, without ports for all traffic."""
+    """One rule of a policy; without peers it allows every address, without ports all traffic."""
 
     ports: tuple[PolicyPort, ...] = ()
     senders: tuple[PolicyPeer, ...] = field(default=(), name="from")
@@ -69,19 +69,20 @@ class PolicyRule(Struct, frozen=True):
 
     @property
     def peers(self) -> tuple[PolicyPeer, ...]:
+        """The other side: an ingress rule has only `from`, an egress rule only `to`."""
         return self.senders or self.receivers
 
 
 class PolicySpec(Struct, frozen=True, rename="camel"):
-    """What a policy says; the server has filled in its types."""
+    """The spec of a NetworkPolicy; the API server has defaulted `policyTypes`."""
 
     pod_selector: LabelSelector = LabelSelector()
     policy_types: tuple[str, ...] = (Direction.INGRESS.value, Direction.EGRESS.value)
     ingress: tuple[PolicyRule, ...] = ()
     egress: tuple[PolicyRule, ...] = ()
 
-    def rules(self, way: Direction) -> tuple[PolicyRule, ...]:
-        return self.ingress if way is Direction.INGRESS else self.egress
+    def rules(self, direction: Direction) -> tuple[PolicyRule, ...]:
+        return self.ingress if direction is Direction.INGRESS else self.egress
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,17 @@ class PolicyPod:
     """A pod with an address of its own."""
 
     namespace: str
+    """The namespace whose policies select it."""
     name: str
+    """Its name, for a stable order."""
     address: str
+    """Its IPv4 address."""
     labels: Labels
+    """What selectors match."""
     ports: tuple[ContainerPort, ...] = ()
+    """The ports of its containers and sidecars, which give names to numbers."""
     created: str = ""
+    """Its creationTimestamp: of two pods with one address the newer counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +110,22 @@ class NetworkPolicy:
     namespace: str
     spec: PolicySpec
 
-    def isolates(self, pod: PolicyPod, way: Direction) -> bool:
-        """Whether `pod` is open in this direction only as far as rules say."""
+    def isolates(self, pod: PolicyPod, direction: Direction) -> bool:
+        """Whether this policy selects `pod` in `direction`: then only its rules allow traffic."""
         return (
             pod.namespace == self.namespace
-            and way.value in self.spec.policy_types
+            and direction.value in self.spec.policy_types
             and self.spec.pod_selector.matches(pod.labels)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyInputs:
-    """Everything that decides who may talk to whom."""
+    """Everything from which the chains are built."""
 
     pods: tuple[PolicyPod, ...]
     namespaces: Mapping[str, Labels]
+    """Labels by name of the namespace."""
     policies: tuple[NetworkPolicy, ...]
 
 
@@ -126,7 +134,7 @@ _Network = ipaddress.IPv4Network
 
 @dataclass(frozen=True, slots=True)
 class PeerAddress:
-    """An address or a block of them, the pod behind it if there is one; "" is anywhere."""
+    """A network in CIDR notation, "" for every address, and the pod that has it, if any."""
 
     address: str
     pod: PolicyPod | None = None
@@ -136,41 +144,41 @@ ANYWHERE = PeerAddress("")
 
 
 def peer_addresses(
-    peers: Iterable[PolicyPeer], home: str, world: PolicyInputs
+    peers: Iterable[PolicyPeer], namespace: str, inputs: PolicyInputs
 ) -> Iterator[PeerAddress]:
-    """Every place that `peers` of a policy in the namespace `home` mean."""
+    """The addresses of `peers` of a policy in `namespace`."""
     for peer in peers:
         if peer.ip_block is not None:
             yield from _block_addresses(peer.ip_block)
         else:
             yield from pod_addresses(
-                pod for pod in world.pods if _matches_peer(peer, pod, home, world)
+                pod for pod in inputs.pods if _matches_peer(peer, pod, namespace, inputs)
             )
 
 
 def pod_addresses(pods: Iterable[PolicyPod]) -> Iterator[PeerAddress]:
-    """The places of `pods`."""
+    """The addresses of `pods`."""
     return (PeerAddress(f"{pod.address}/32", pod) for pod in pods)
 
 
 @lru_cache(maxsize=256)
 def _block_addresses(block: IpBlock) -> tuple[PeerAddress, ...]:
-    # Many policies name the same block, and cutting it takes its time.
+    # Many policies name the same block, and subtracting its exceptions is slow.
     return tuple(PeerAddress(str(network)) for network in block_networks(block))
 
 
 def block_networks(block: IpBlock) -> tuple[_Network, ...]:
     """The networks that together are `block` without its exceptions."""
     try:
-        whole, *holes = (ipaddress.ip_network(one, strict=False) for one in _cidrs(block))
+        whole, *holes = (ipaddress.ip_network(cidr, strict=False) for cidr in _cidrs(block))
     except ValueError:
-        # The server lets none through, and a guess could open too much.
+        # The API server accepts no such block, and a guess could open too much.
         return ()
-    left = [whole] if isinstance(whole, _Network) else []
+    networks = [whole] if isinstance(whole, _Network) else []
     for hole in holes:
         if isinstance(hole, _Network):
-            left = [piece for one in left for piece in _subtract(one, hole)]
-    return tuple(sorted(left))
+            networks = [piece for network in networks for piece in _subtract(network, hole)]
+    return tuple(sorted(networks))
 
 
 def _cidrs(block: IpBlock) -> tuple[str, ...]:
@@ -183,9 +191,13 @@ def _subtract(network: _Network, hole: _Network) -> list[_Network]:
     return [] if network.subnet_of(hole) else list(network.address_exclude(hole))
 
 
-def _matches_peer(peer: PolicyPeer, pod: PolicyPod, home: str, world: PolicyInputs) -> bool:
+def _matches_peer(peer: PolicyPeer, pod: PolicyPod, namespace: str, inputs: PolicyInputs) -> bool:
     if peer.namespace_selector is None:
-        there = pod.namespace == home
+        namespace_matches = pod.namespace == namespace
     else:
-        there = peer.namespace_selector.matches(world.namespaces.get(pod.namespace, {}))
-    return there and (peer.pod_selector is None or peer.pod_selector.matches(pod.labels))
+        namespace_matches = peer.namespace_selector.matches(
+            inputs.namespaces.get(pod.namespace, {})
+        )
+    return namespace_matches and (
+        peer.pod_selector is None or peer.pod_selector.matches(pod.labels)
+    )

@@ -1,12 +1,12 @@
 """Addresses and kernel names that belong to one cluster with a node.
 
-Addresses come out of a numbered block. Every slot is a /22: the first /24 holds the link
-between machine and cluster, the second the pods, the third the services, the fourth
-nothing. Two clusters never share a slot, and no slot is used into which a route of this
-machine already leads.
+Addresses come from a numbered slot. Every slot is a /22: the first /24 is the link between
+machine and cluster, the second the pods, the third the services, the fourth is unused. Two
+clusters never share a slot, and no slot is used that a route of this machine already
+covers.
 
 Kernel names are derived from the cluster's directory, so `down` needs no record to find
-what belongs to a cluster, and can never take another cluster's for its own.
+what belongs to a cluster, and can never mistake another cluster's for its own.
 
 Pure.
 """
@@ -29,12 +29,13 @@ _LINK = "windlass"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The addresses that belong together."""
+    """The address block of one cluster with a node."""
 
     number: int
 
     @property
     def block(self) -> Network:
+        """The whole /22."""
         return Network((int(_ALL_SLOTS.network_address) + self.number * 1024, 22))
 
     @property
@@ -44,30 +45,32 @@ class Slot:
 
     @property
     def host_address(self) -> str:
-        """The machine as the cluster and its pods see it."""
+        """The address of the machine as seen from the node and its pods."""
         return self._at(1)
 
     @property
     def node_address(self) -> str:
-        """The node, and the API server, as machine and pods see them."""
+        """The address of the node and of the API server as seen from machine and pods."""
         return self._at(2)
 
     @property
     def pods(self) -> Network:
+        """The network of the pods."""
         return Network((int(self.block.network_address) + 256, 24))
 
     @property
     def services(self) -> Network:
+        """The network of cluster IPs."""
         return Network((int(self.block.network_address) + 512, 24))
 
     @property
     def service_address(self) -> str:
-        """The API server as a service."""
+        """The cluster IP of the Service `kubernetes`."""
         return str(self.services[1])
 
     @property
     def dns_address(self) -> str:
-        """Where pods ask for names."""
+        """The cluster IP for DNS."""
         return str(self.services[10])
 
     def _at(self, index: int) -> str:
@@ -75,13 +78,13 @@ class Slot:
 
 
 def slot_number(link: str) -> int | None:
-    """The slot that a link of this name takes, None for a link that is not ours."""
+    """The number of the slot that the interface `link` occupies; None if it is not ours."""
     number = link.removeprefix(_LINK)
     return int(number) if link.startswith(_LINK) and number.isdecimal() else None
 
 
 def lowest_free_slot(taken: Collection[int], routes: Iterable[Network]) -> Slot | None:
-    """The lowest slot that nobody took and no route leads into.
+    """The lowest slot that is neither in `taken` nor covered by a route.
 
     A wider route (a default route, a company's 10.0.0.0/8) does not count: ours are
     narrower and win.
@@ -95,17 +98,17 @@ def lowest_free_slot(taken: Collection[int], routes: Iterable[Network]) -> Slot 
 
 
 def directory_digest(directory: Path) -> str:
-    """Eight characters that no other directory has."""
+    """Eight hexadecimal digits that identify `directory`."""
     return hashlib.sha256(str(directory).encode()).hexdigest()[:8]
 
 
 def cgroup_name(directory: Path) -> str:
-    """The cgroup above all pods of the cluster."""
+    """The name of the cgroup above all pods of the cluster."""
     return f"windlass-{directory_digest(directory)}"
 
 
 def hardware_address(directory: Path) -> str:
-    """The address that the machine's end of the cluster's link was given when it was made."""
+    """The hardware address of the machine's end of the cluster's link."""
     digits = directory_digest(directory)
-    # 0a: locally administered, for one station.
+    # 0a: locally administered, unicast.
     return ":".join(["0a", "57", *(digits[at : at + 2] for at in range(0, 8, 2))])

@@ -19,17 +19,17 @@ _PROCESSES = "cgroup.procs"
 
 
 def hierarchies() -> list[Path]:
-    """Where the machine's cgroups are: one place, or one per controller."""
-    return [one.point for one in system.list_mounts() if one.kind in ("cgroup", "cgroup2")]
+    """The mount points of the machine's cgroups: one (v2), or one per controller (v1)."""
+    return [mount.point for mount in system.list_mounts() if mount.kind in ("cgroup", "cgroup2")]
 
 
 def exist(directory: Path) -> bool:
-    """Whether the cluster's cgroup is in every hierarchy."""
+    """Whether the cluster's cgroup exists in every hierarchy."""
     return all(root.is_dir() for root in _roots(directory))
 
 
 def create(directory: Path) -> None:
-    """Make the cluster's cgroup everywhere; kubelet wants to find it."""
+    """Create the cluster's cgroup in every hierarchy; the kubelet requires it."""
     for hierarchy, root in zip(hierarchies(), _roots(directory), strict=True):
         _delegate_controllers(hierarchy)
         root.mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ def member_pids(directory: Path) -> Iterator[int]:
 
 
 def remove(directory: Path, *, seconds: float = 5.0) -> None:
-    """Remove the cluster's cgroups, deepest first; the kernel may need a moment."""
+    """Remove the cluster's cgroups, deepest first; retry for up to `seconds`."""
     deadline = time.monotonic() + seconds
     for root in _roots(directory):
         for cgroup in reversed(_tree(root)):
@@ -69,7 +69,7 @@ def _remove_one(cgroup: Path, deadline: float) -> None:
 
 def _tree(root: Path) -> list[Path]:
     """`root` and all cgroups in it, parents before children."""
-    return [Path(found) for found, _, _ in os.walk(root)]
+    return [Path(path) for path, _, _ in os.walk(root)]
 
 
 def _roots(directory: Path) -> list[Path]:
@@ -77,11 +77,11 @@ def _roots(directory: Path) -> list[Path]:
 
 
 def _delegate_controllers(hierarchy: Path) -> None:
-    # Only the unified hierarchy has these files; a controller that is not handed down
-    # at the top is missing in every cgroup below.
-    offered, given = hierarchy / "cgroup.controllers", hierarchy / "cgroup.subtree_control"
-    if not offered.exists():
+    # Only the unified hierarchy has these files; a controller that is not delegated at the
+    # top is missing in every cgroup below.
+    available, enabled = hierarchy / "cgroup.controllers", hierarchy / "cgroup.subtree_control"
+    if not available.exists():
         return
-    for controller in set(offered.read_text().split()) - set(given.read_text().split()):
+    for controller in set(available.read_text().split()) - set(enabled.read_text().split()):
         with contextlib.suppress(OSError):
-            given.write_text(f"+{controller}")
+            enabled.write_text(f"+{controller}")

@@ -1,6 +1,7 @@
 """The command lines of a node's components.
 
-Like those of the control plane, every one has the cluster's directory in it.
+Like those of the control plane (`cluster.components`), each contains the cluster's
+directory.
 
 Pure.
 """
@@ -39,17 +40,17 @@ def component_flags(component: str, directory: Path, *, name: str, slot: Slot) -
 
 
 def program_arguments(component: str) -> tuple[str, ...]:
-    """What stands between a program and its flags: which part of us is meant."""
+    """The arguments between a program and its flags: for our own, the module to run."""
     return ("-m", POLICIES_MODULE) if component == POLICIES else ()
 
 
 def process_name(component: str) -> str:
-    """The name by which a process of `component` is recognised."""
+    """The program or module name by which a process of `component` is recognized."""
     return POLICIES_MODULE if component == POLICIES else component
 
 
 def api_server_flags(directory: Path, slot: Slot) -> Mapping[str, str]:
-    """What the API server is told more, or otherwise, when there is a node."""
+    """The flags of the API server that a node adds or overrides."""
     pki = f"{directory}/pki"
     return {
         "bind-address": slot.node_address,
@@ -86,7 +87,7 @@ def _kubelet_flags(directory: Path, name: str, slot: Slot) -> Mapping[str, str]:
         "root-dir": f"{directory}/kubelet",
         "cert-dir": f"{directory}/kubelet/pki",
         "hostname-override": name,
-        # A loopback address is refused here, and exec, logs and port-forward need one.
+        # Needed by exec, logs and port-forward; the kubelet refuses a loopback address.
         "node-ip": slot.node_address,
     }
 
@@ -100,7 +101,7 @@ def _proxy_flags(directory: Path, name: str, slot: Slot) -> Mapping[str, str]:
         "nodeport-addresses": "primary",
         "healthz-bind-address": f"{slot.node_address}:{PORTS[PROXY]}",
         "metrics-bind-address": "127.0.0.1:10249",
-        # Both would change the machine, not the cluster's namespace.
+        # Other values would change the machine, not the cluster's network namespace.
         "conntrack-max-per-core": "0",
         "oom-score-adj": "0",
     }

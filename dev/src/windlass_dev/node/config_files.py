@@ -1,7 +1,8 @@
 """The configuration files of containerd, the CNI network and the kubelet.
 
-Everything that a component keeps lies under the cluster's directory; what it would
-share with other clusters under a fixed name gets a name of the cluster's own.
+`host_setup` writes them. Everything that a component stores lies under the cluster's
+directory; what it would share with other clusters under a fixed name gets a name of the
+cluster's own.
 
 Pure.
 """
@@ -21,27 +22,27 @@ _CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
 
 def containerd_path(directory: Path) -> Path:
-    """Where containerd's settings are."""
+    """The path of containerd's configuration."""
     return directory / "node" / "containerd.toml"
 
 
 def kubelet_path(directory: Path) -> Path:
-    """Where the kubelet's settings are."""
+    """The path of the kubelet's configuration."""
     return directory / "node" / "kubelet.json"
 
 
 def cni_directory(directory: Path) -> Path:
-    """Where containerd looks for the one pod network there is."""
+    """The directory from which containerd reads the CNI configuration."""
     return directory / "node" / "network"
 
 
 def containerd_socket(directory: Path) -> Path:
-    """Where containerd listens."""
+    """The path of containerd's socket."""
     return directory / "containerd.sock"
 
 
 def containerd_toml(directory: Path, *, plugins: str, snapshotter: str) -> str:
-    """The settings of containerd."""
+    """The configuration of containerd, as TOML."""
     tables: dict[str, dict[str, Any]] = {
         "": {
             "version": 2,
@@ -52,7 +53,7 @@ def containerd_toml(directory: Path, *, plugins: str, snapshotter: str) -> str:
         'plugins."io.containerd.internal.v1.opt"': {"path": f"{directory}/containerd/opt"},
         _CRI: {
             "sandbox_image": PAUSE_IMAGE,
-            # Lowering a score needs a capability that root in a container often lacks.
+            # Lowering an OOM score needs a capability that root in a container often lacks.
             "restrict_oom_score_adj": True,
             "netns_mounts_under_state_dir": True,
         },
@@ -65,10 +66,10 @@ def containerd_toml(directory: Path, *, plugins: str, snapshotter: str) -> str:
 
 
 def cni_config(directory: Path, slot: Slot) -> str:
-    """The network of the pods.
+    """The CNI configuration of the pod network, as JSON.
 
-    Each pod has a link of its own to the node, without a bridge: what pods say to each
-    other is routed, so services and packet filters see it whatever the kernel is set to.
+    Each pod has a link of its own to the node, without a bridge: traffic between pods is
+    routed, so kube-proxy and the packet filter see it whatever the kernel's bridge settings.
     """
     addresses = {
         "type": "host-local",
@@ -88,7 +89,7 @@ def cni_config(directory: Path, slot: Slot) -> str:
 
 
 def kubelet_config(directory: Path, slot: Slot) -> str:
-    """The settings of the kubelet: on both cgroup versions, and on a nearly full disk."""
+    """The configuration of the kubelet, as JSON: for both cgroup versions and nearly full disks."""
     pki = f"{directory}/pki"
     document = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -126,5 +127,5 @@ def kubelet_config(directory: Path, slot: Slot) -> str:
 
 def _toml_table(name: str, values: dict[str, Any]) -> list[str]:
     head = [f"[{name}]"] if name else []
-    # JSON's strings, numbers and truth values are TOML's as well.
+    # Strings, numbers and booleans are written in TOML as in JSON.
     return [*head, *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]

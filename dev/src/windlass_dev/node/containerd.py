@@ -1,6 +1,6 @@
 """Client of one cluster's containerd: health, import of images, the pause image.
 
-The pause image is the one in which every pod begins: one small program that waits. It is
+The pause image holds the namespaces of every pod: one small program that waits. It is
 built here from a program of our own, because a local cluster has no registry to pull from.
 """
 
@@ -28,37 +28,37 @@ _CTR_SECONDS = 300.0
 
 
 def is_serving(directory: Path) -> bool:
-    """Whether somebody answers on the cluster's socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+    """Whether containerd accepts connections on the cluster's socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         try:
-            caller.connect(str(config_files.containerd_socket(directory)))
+            client.connect(str(config_files.containerd_socket(directory)))
         except OSError:
             return False
     return True
 
 
-def serves_pods(now: ClusterState, directory: Path) -> bool:
-    """Whether its part for the kubelet was loaded; without that it runs and is of no use."""
-    return has_pod_service(_run_ctr(now, directory, "plugins", "list").stdout)
+def serves_pods(state: ClusterState, directory: Path) -> bool:
+    """Whether the CRI plugin was loaded; containerd runs without it, but serves no kubelet."""
+    return has_pod_service(_run_ctr(state, directory, "plugins", "list").stdout)
 
 
 def has_pod_service(plugins: str) -> bool:
-    """Whether a list of containerd's plugins has the one that serves pods, and it is well."""
+    """Whether the output of `ctr plugins list` has the CRI plugin with status ok."""
     rows = [line.split() for line in plugins.splitlines() if line.strip()]
     return any(_POD_SERVICE in row and row[-1] == "ok" for row in rows)
 
 
-def import_images(now: ClusterState, directory: Path, archive: Path) -> list[str]:
-    """Import the images in `archive` for pods to use; their names."""
-    if now.node is None:
+def import_images(state: ClusterState, directory: Path, archive: Path) -> list[str]:
+    """Import the images in `archive` for pods to use; return their names."""
+    if state.node is None:
         raise WindlassError(
             "NodeMissing",
-            f"cluster {now.name!r} has no node, so it has no images; "
-            f"`windlass dev down --name {now.name}`, then `up --node`",
+            f"cluster {state.name!r} has no node, so it has no images; "
+            f"`windlass dev down --name {state.name}`, then `up --node`",
         )
     if not archive.is_file():
         raise WindlassError("ImageMissing", f"there is no file {archive}")
-    done = _run_ctr(now, directory, "images", "import", str(archive))
+    done = _run_ctr(state, directory, "images", "import", str(archive))
     if done.returncode != 0:
         raise WindlassError(
             "ImageRefused",
@@ -68,16 +68,16 @@ def import_images(now: ClusterState, directory: Path, archive: Path) -> list[str
     return parse_image_names(done.stdout)
 
 
-def parse_image_names(answer: str) -> list[str]:
-    """The names of the images that an import tells."""
-    return _UNPACKED.findall(answer)
+def parse_image_names(output: str) -> list[str]:
+    """The names of the images in the output of `ctr images import`."""
+    return _UNPACKED.findall(output)
 
 
 def _run_ctr(
-    now: ClusterState, directory: Path, *arguments: str
+    state: ClusterState, directory: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     address = f"--address={config_files.containerd_socket(directory)}"
-    command = [now.binaries[CTR], address, f"--namespace={_POD_IMAGES_NAMESPACE}", *arguments]
+    command = [state.binaries[CTR], address, f"--namespace={_POD_IMAGES_NAMESPACE}", *arguments]
     try:
         return subprocess.run(
             command,
@@ -96,16 +96,16 @@ def _run_ctr(
 _NOBODY_USER = "65535:65535"
 
 
-def load_pause_image(now: ClusterState, directory: Path) -> None:
-    """Give the cluster's containerd the image; again changes nothing."""
-    program = Path(now.binaries[tools.PAUSE.name]).read_bytes()
+def load_pause_image(state: ClusterState, directory: Path) -> None:
+    """Import the pause image; repeating it changes nothing."""
+    program = Path(state.binaries[tools.PAUSE.name]).read_bytes()
     file = directory / "node" / "pause.tar"
     files.write_atomically(file, build_pause_image(program, image_architecture()))
-    import_images(now, directory, file)
+    import_images(state, directory, file)
 
 
 def build_pause_image(program: bytes, machine: str) -> bytes:
-    """The image of `program` as an archive."""
+    """The pause image with `program`, as an OCI archive."""
     layer = oci_archive.build_layer({"pause": (0o755, program)}, compress=False)
     image = oci_archive.ContainerImage(
         [layer], entrypoint=["/pause"], user=_NOBODY_USER, architecture=machine
@@ -114,6 +114,6 @@ def build_pause_image(program: bytes, machine: str) -> bytes:
 
 
 def image_architecture() -> str:
-    """The machine as images call it."""
-    known = {"x86_64": "amd64", "aarch64": "arm64"}
-    return known.get(platform.machine(), platform.machine())
+    """The architecture of this machine as OCI images name it."""
+    names = {"x86_64": "amd64", "aarch64": "arm64"}
+    return names.get(platform.machine(), platform.machine())

@@ -1,4 +1,6 @@
-"""Kernel setup of a node: made in one order, removed in the other.
+"""Kernel setup of a node: created in one order, removed in the other.
+
+`cluster.up` calls `ensure_setup` before components start, `cluster.down` calls `remove`.
 
     create                        remove
     ----------------------------  ------------------------------------------------
@@ -8,7 +10,7 @@
     4 cgroups                     4 removed, deepest first
     (then processes start)        1 SIGKILL to every member of namespaces or cgroups
 
-`remove` needs no record: everything is found by what the kernel knows of it and by the
+`remove` needs no record: everything is found in the kernel by names derived from the
 cluster's directory. It may run at any time, also after any step of `create`, also twice.
 Processes of a local cluster are killed, never asked to end.
 """
@@ -33,14 +35,14 @@ from windlass_dev.node.allocation import Slot
 
 
 def ensure_setup(node: NodeState, directory: Path) -> None:
-    """Make the ground unless it is whole; what half of it there is goes first."""
+    """Create the setup unless it is complete; an incomplete one is removed first."""
     if not is_complete(node, directory):
         remove(directory)
         create(node, directory)
 
 
 def is_complete(node: NodeState, directory: Path) -> bool:
-    """Whether nothing is missing, as after a reboot or an `up` that was killed."""
+    """Whether every part exists; not so after a reboot or an `up` that was killed."""
     return (
         _complete_marker(directory).exists()
         and machine.is_registered(directory)
@@ -51,7 +53,7 @@ def is_complete(node: NodeState, directory: Path) -> bool:
 
 
 def create(node: NodeState, directory: Path) -> None:
-    """Make everything that the processes of a node need to find."""
+    """Create everything that the processes of a node expect to exist."""
     slot = Slot(node.slot)
     _write_config_files(node, slot, directory)
     machine.register_node(directory)
@@ -67,7 +69,7 @@ def create(node: NodeState, directory: Path) -> None:
 
 
 def remove(directory: Path) -> None:
-    """End whatever runs on the ground and take the ground away."""
+    """Kill the processes that use the setup, then remove it."""
     _complete_marker(directory).unlink(missing_ok=True)
     _kill_members(directory)
     failpoint.reach("dev.node.ended.after")
@@ -79,20 +81,22 @@ def remove(directory: Path) -> None:
 
 
 def _kill_members(directory: Path) -> None:
-    # Again and again: whoever was killed may have started somebody a moment before.
+    # Repeated, because a killed process may have started another one a moment before.
     while victims := _member_processes(directory):
         processes.kill_processes(victims, directory)
 
 
 def _member_processes(directory: Path) -> list[RecordedProcess]:
     pids = {*kernel_namespaces.member_pids(directory), *cgroups.member_pids(directory)}
-    return [found for pid in sorted(pids) if (found := processes.inspect_process(pid)) is not None]
+    return [
+        process for pid in sorted(pids) if (process := processes.inspect_process(pid)) is not None
+    ]
 
 
 def _write_config_files(node: NodeState, slot: Slot, directory: Path) -> None:
     networks = config_files.cni_directory(directory)
     networks.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # An overlay cannot lie on an overlay, which is what root is in many containers.
+    # An overlay cannot be mounted on an overlay, the root file system of many containers.
     kind = "native" if system.filesystem_type(directory) == "overlay" else "overlayfs"
     texts = {
         config_files.containerd_path(directory): config_files.containerd_toml(

@@ -1,10 +1,10 @@
 """The network and mount namespaces that all processes of one cluster share.
 
-Both namespaces are held by files under the cluster's directory, so they outlive every
-process. Mounts made for pods are visible to kubelet and containerd alike, to nothing on
-the machine, and end with the namespace. Fixed paths that kubelet and containerd write
-to (`MOUNT_POINTS`) lead into the cluster's directory in there, so two clusters, or a
-cluster and a real node, never meet in them.
+Both namespaces are bind-mounted on files under the cluster's directory, so they outlive
+every process. Mounts for pods are visible to kubelet and containerd alike, to nothing on
+the machine, and end with the namespace. Fixed paths that kubelet and containerd write to
+(`MOUNT_POINTS`) lead into the cluster's directory inside the namespace, so two clusters,
+or a cluster and a real node, never share them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOUNT_POINTS = (
 )
 
 ENTER_PROGRAM = "nsenter"
-"""The program that becomes another one inside."""
+"""The program that enters namespaces and then becomes the given command."""
 
 T = TypeVar("T")
 
@@ -36,42 +36,44 @@ _PROC = Path("/proc")
 
 
 def network_file(directory: Path) -> Path:
-    """The file that stands for the cluster's network."""
+    """The file on which the cluster's network namespace is mounted."""
     return _holder_directory(directory) / "net"
 
 
 def enter_command(directory: Path) -> list[str]:
-    """What goes before a command that shall run in the cluster's namespaces."""
+    """The prefix of a command that runs in the cluster's namespaces."""
     holder = _holder_directory(directory)
     return [ENTER_PROGRAM, f"--mount={holder}/mnt", f"--net={holder}/net", "--"]
 
 
 def exist(directory: Path) -> bool:
-    """Whether both namespaces are held."""
-    held = {one.point for one in system.list_mounts() if one.kind == "nsfs"}
+    """Whether both namespaces are mounted on their files."""
+    held = {mount.point for mount in system.list_mounts() if mount.kind == "nsfs"}
     return held >= {_holder_directory(directory) / kind for kind in _KINDS}
 
 
 def create(directory: Path) -> None:
-    """Make both namespaces; the mount points must be there."""
+    """Create both namespaces; every path of `MOUNT_POINTS` must exist."""
     holder = _holder_directory(directory)
     holder.mkdir(mode=0o700, exist_ok=True)
     for kind in _KINDS:
         (holder / kind).touch()
-    # The kernel refuses to hold a mount namespace where mounts are passed on to it.
+    # The kernel refuses to mount a mount namespace on a file whose mount is shared.
     system.run_command("mount", "--bind", str(holder), str(holder))
     system.run_command("mount", "--make-private", str(holder))
-    files = [f"--{name}={holder}/{kind}" for name, kind in (("mount", "mnt"), ("net", "net"))]
-    # slave: what the machine unmounts is unmounted in here too, never the other way round.
-    system.run_command("unshare", *files, "--propagation", "slave", "true")
+    holder_options = [
+        f"--{name}={holder}/{kind}" for name, kind in (("mount", "mnt"), ("net", "net"))
+    ]
+    # slave: what the machine unmounts is unmounted in the namespace too, never in reverse.
+    system.run_command("unshare", *holder_options, "--propagation", "slave", "true")
     for point in MOUNT_POINTS:
-        own = directory / "fixed" / point.relative_to("/")
-        own.mkdir(parents=True, exist_ok=True)
-        system.run_command(*enter_command(directory), "mount", "--bind", str(own), str(point))
+        target = directory / "fixed" / point.relative_to("/")
+        target.mkdir(parents=True, exist_ok=True)
+        system.run_command(*enter_command(directory), "mount", "--bind", str(target), str(point))
 
 
 def remove(directory: Path) -> None:
-    """Let go of both namespaces; with their last process gone, so are their mounts."""
+    """Unmount both namespaces; they and their mounts end with their last process."""
     system.unmount_below(directory)
 
 
@@ -79,14 +81,17 @@ def member_pids(directory: Path) -> Iterator[int]:
     """Every process in one of the cluster's namespaces."""
     if not exist(directory):
         return
-    ours = {kind: _identity(_holder_directory(directory) / kind) for kind in _KINDS}
+    own = {kind: _identity(_holder_directory(directory) / kind) for kind in _KINDS}
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and any(_identity(entry / "ns" / k) == ours[k] for k in _KINDS):
+        if entry.name.isdigit() and any(_identity(entry / "ns" / k) == own[k] for k in _KINDS):
             yield int(entry.name)
 
 
 def run_in_network(directory: Path, action: Callable[[], T]) -> T:
-    """What `action` returns on a thread of its own that is in the cluster's network."""
+    """Run `action` in the cluster's network namespace and return its result.
+
+    It runs on a thread of its own, because `setns` changes the calling thread for good.
+    """
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(_setns_and_run, network_file(directory), action).result()
 
@@ -105,10 +110,10 @@ def _setns_and_run(file: Path, action: Callable[[], T]) -> T:
 
 def _identity(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def _holder_directory(directory: Path) -> Path:

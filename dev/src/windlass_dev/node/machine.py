@@ -1,10 +1,10 @@
 """Settings that nodes change on the machine outside of any namespace, and their undo.
 
-The kubelet sets kernel settings, a few clusters outgrow a limit, and the mount points
-they need may not be there. The values before the first node are recorded in
-/run, which is lost at a reboot like the kernel's settings. The last node that leaves
-undoes the changes: while another node is there, its mount points and settings stay. A
-setting that was changed since by another program is left alone.
+The kubelet changes kernel settings, a few clusters exceed the default of a limit, and the
+mount points they need may not exist. The values before the first node are recorded in
+/run, which is lost at a reboot like the kernel's settings. The last node that is
+unregistered undoes the changes: while another node exists, its mount points and settings
+stay. A setting that another program changed since is left alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SET_BY_KUBELET: Mapping[str, str] = {
 }
 
 MINIMUM_LIMITS: Mapping[str, int] = {"fs/inotify/max_user_instances": 1024}
-"""Limits that all clusters of a user share; a cluster with a node takes 17 of this one."""
+"""Limits shared by all clusters of a user; a cluster with a node takes 17 inotify instances."""
 
 _SETTINGS = Path("/proc/sys")
 _RECORD = Path("/run/windlass/nodes.json")
@@ -41,29 +41,35 @@ _LOCK = Path("/run/windlass.lock")
 
 @dataclass(frozen=True, slots=True)
 class MachineRecord:
-    """What was found before the first node, what was made for it, and who is there."""
+    """The machine before the first node, and the nodes that exist."""
 
     settings: Mapping[str, str]
+    """Kernel settings before the first node, by path below /proc/sys."""
     made: tuple[str, ...]
+    """Mount points that did not exist and were created."""
     nodes: tuple[str, ...]
+    """Directories of the clusters with a node."""
 
 
-def settings_to_restore(found: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """The settings that were changed for a node and that nobody touched since."""
-    ours = {**SET_BY_KUBELET, **{name: str(least) for name, least in MINIMUM_LIMITS.items()}}
+def settings_to_restore(recorded: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
+    """The recorded values of settings that still have the value a node gave them."""
+    changed_to = {
+        **SET_BY_KUBELET,
+        **{name: str(minimum) for name, minimum in MINIMUM_LIMITS.items()},
+    }
     return {
         name: value
-        for name, value in found.items()
-        if name in now and now[name] == ours.get(name) and value != now[name]
+        for name, value in recorded.items()
+        if name in current and current[name] == changed_to.get(name) and value != current[name]
     }
 
 
 def register_node(directory: Path) -> None:
-    """Write down what is found, make what is missing, for the cluster in `directory`."""
+    """Record the machine and the cluster in `directory`; raise limits, create mount points."""
     with _locked():
         record = _load() or MachineRecord({}, _missing_mount_points(), ())
         nodes = {*_existing_nodes(record.nodes), str(directory)}
-        # Another version, which knew fewer settings, may have begun the record.
+        # An older version of windlass, which knew fewer settings, may have begun the record.
         settings = {**_read_settings(), **record.settings}
         _save(replace(record, settings=settings, nodes=tuple(sorted(nodes))))
         failpoint.reach("dev.node.record.after")
@@ -73,7 +79,8 @@ def register_node(directory: Path) -> None:
 
 
 def unregister_node(directory: Path) -> None:
-    """Forget the cluster in `directory`; the last one to go undoes what was done."""
+    """Remove the cluster in `directory` from the record; with the last one, undo the changes."""
+    # Nothing was recorded, or this user could not have done it.
     if not (_RECORD.parent.exists() or _LOCK.exists()) or os.geteuid() != 0:
         return
     with _locked():
@@ -89,12 +96,12 @@ def unregister_node(directory: Path) -> None:
         if record is not None:
             _undo(record)
         failpoint.reach("dev.node.undo.after")
-        # Whoever was killed while writing left a draft in there.
+        # Also removes the draft that a process killed while writing left behind.
         shutil.rmtree(_RECORD.parent, ignore_errors=True)
 
 
 def is_registered(directory: Path) -> bool:
-    """Whether the cluster in `directory` has entered and not left."""
+    """Whether the cluster in `directory` is in the record."""
     record = _load()
     return record is not None and str(directory) in record.nodes
 
@@ -103,22 +110,22 @@ def _undo(record: MachineRecord) -> None:
     for name, value in settings_to_restore(record.settings, _read_settings()).items():
         (_SETTINGS / name).write_text(value)
     for point in record.made:
-        # One that somebody else has begun to use is not empty, so it stays.
+        # One that another program uses by now is not empty, so it stays.
         with contextlib.suppress(OSError):
             Path(point).rmdir()
 
 
 def _raise_limits() -> None:
-    for name, least in MINIMUM_LIMITS.items():
-        # Where settings cannot be written, what there is has to do; `watches` finds out.
+    for name, minimum in MINIMUM_LIMITS.items():
+        # Where settings are read-only, `requirements.check_inotify` tries whether they suffice.
         with contextlib.suppress(OSError):
-            if int((_SETTINGS / name).read_text()) < least:
-                (_SETTINGS / name).write_text(str(least))
+            if int((_SETTINGS / name).read_text()) < minimum:
+                (_SETTINGS / name).write_text(str(minimum))
 
 
 def _read_settings() -> dict[str, str]:
-    found = {name: _SETTINGS / name for name in (*SET_BY_KUBELET, *MINIMUM_LIMITS)}
-    return {name: path.read_text().strip() for name, path in found.items() if path.exists()}
+    paths = {name: _SETTINGS / name for name in (*SET_BY_KUBELET, *MINIMUM_LIMITS)}
+    return {name: path.read_text().strip() for name, path in paths.items() if path.exists()}
 
 
 def _missing_mount_points() -> tuple[str, ...]:
@@ -143,6 +150,6 @@ def _save(record: MachineRecord) -> None:
 
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
-    # Held for moments only, so nobody needs to be told who has it.
+    # Held for moments only, so waiting for it is not reported.
     with file_lock.hold(_LOCK, on_wait=lambda holder: None):
         yield

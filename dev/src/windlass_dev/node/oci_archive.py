@@ -2,8 +2,8 @@
 
 An archive is a tar of an OCI layout: blobs by digest, `index.json`, `oci-layout`. The
 name is stored under the annotation that containerd reads at import and under the one that
-other tools read. Nothing of this machine gets in: times are zero, owners are root unless
-given, entries are sorted, and every directory on the way to a file is an entry before it.
+other tools read. Nothing of this machine is included: times are zero, owners are root,
+entries are sorted, and every parent directory of a file has an entry before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LayerFiles = Mapping[str, tuple[int, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class ImageLayer:
-    """A finished layer: what is stored, how it is packed, and the digest of the bare tar."""
+    """A layer: the stored bytes, their media type, and the digest of the uncompressed tar."""
 
     content: bytes
     media_type: str
@@ -42,16 +42,24 @@ class ImageLayer:
 
 @dataclass(frozen=True, slots=True)
 class ContainerImage:
-    """What runs, and how: layers from the bottom up and the settings of the process."""
+    """An image: its layers and the configuration of its process; empty values are left out."""
 
     layers: Sequence[ImageLayer]
+    """From the bottom up."""
     entrypoint: Sequence[str] = ()
+    """The program and its fixed arguments."""
     command: Sequence[str] = ()
+    """Default arguments, or the command line of an image without entrypoint."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the process."""
     user: str = ""
+    """`uid:gid`, or empty for root."""
     working_directory: str = ""
+    """Where the process starts; empty for /."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the image."""
     architecture: str = "amd64"
+    """As OCI names it (`containerd.image_architecture`)."""
 
 
 def build_layer(
@@ -61,7 +69,7 @@ def build_layer(
     directories: Mapping[str, int] | None = None,
     compress: bool = True,
 ) -> ImageLayer:
-    """A layer with `files`, symbolic `links` (path to target), and `directories` with modes."""
+    """Build a layer with `files`, symbolic `links` (path to target), `directories` with modes."""
     entries = {
         path: _file(path, mode, content) for path, (mode, content) in _relative_entries(files)
     }
@@ -78,10 +86,10 @@ def build_layer(
 
 
 def build_archive(image: ContainerImage, name: str) -> bytes:
-    """The archive of `image`, which will be known as `name` where it is imported."""
+    """The OCI archive of `image`, which gets the reference `name` at import."""
     blobs: dict[str, bytes] = {}
     config = _store_blob(blobs, _json(_image_config(image)), _CONFIG)
-    layers = [_store_blob(blobs, one.content, one.media_type) for one in image.layers]
+    layers = [_store_blob(blobs, layer.content, layer.media_type) for layer in image.layers]
     manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": layers}
     descriptor = _store_blob(blobs, _json(manifest), _MANIFEST)
     descriptor["annotations"] = {NAME_ANNOTATION: name, REFERENCE_ANNOTATION: _tag(name)}
@@ -93,7 +101,7 @@ def build_archive(image: ContainerImage, name: str) -> bytes:
 
 
 def blob_digest(content: bytes) -> str:
-    """The name of `content` as a blob."""
+    """The OCI digest of `content`."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
@@ -110,7 +118,7 @@ def _image_config(image: ContainerImage) -> dict[str, Any]:
         "architecture": image.architecture,
         "os": "linux",
         "config": {key: value for key, value in process.items() if value},
-        "rootfs": {"type": "layers", "diff_ids": [one.diff_id for one in image.layers]},
+        "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in image.layers]},
     }
 
 
@@ -138,7 +146,7 @@ def _relative_entries(paths: Mapping[str, T]) -> list[tuple[str, T]]:
 
 
 def _relative(path: str) -> str:
-    """The path as tar has it; one that leaves the image, or names all of it, is refused."""
+    """`path` relative to the root of the image; raise for one outside it or the root itself."""
     normal = posixpath.normpath(path.lstrip("/"))
     if normal in ("", ".") or normal.split("/")[0] == ".." or "\0" in path:
         raise ValueError(f"{path!r} is no path inside an image")
@@ -169,7 +177,7 @@ def _directory(path: str, mode: int) -> _Entry:
 
 
 def _tar(entries: Sequence[_Entry]) -> bytes:
-    # TarInfo's own defaults are what makes this deterministic: time 0, owner 0, no names.
+    # Deterministic by the defaults of TarInfo: time 0, owner 0, no names.
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for info, content in entries:

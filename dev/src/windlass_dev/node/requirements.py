@@ -1,8 +1,7 @@
 """Whether this machine can run a node, and if not the first reason in one sentence.
 
-Inotify instances are tried before anything starts: a containerd that gets none goes on
-without the half that serves the kubelet, and then it is the kubelet that ends, for a
-reason that is hard to find.
+Inotify instances are tried before any component starts: a containerd that gets none runs
+on without its CRI plugin, and then the kubelet exits for a reason that is hard to find.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FILESYSTEMS = Path("/proc/filesystems")
 
 
 def unmet_requirement() -> str | None:
-    """The first thing that keeps a node from running here; None if it can."""
+    """The first requirement that this machine does not meet; None if it can run a node."""
     checks = (
         _check_platform,
         _check_root,
@@ -38,7 +37,7 @@ def unmet_requirement() -> str | None:
 
 
 def check_requirements(directory: Path) -> None:
-    """Refuse to begin what cannot work."""
+    """Raise `NodeImpossible` if a node cannot run here, or not in `directory`."""
     problem = unmet_requirement() or _check_length(directory)
     if problem:
         raise WindlassError(
@@ -64,20 +63,20 @@ def _check_programs() -> str | None:
 
 
 def _check_cgroups() -> str | None:
-    found = cgroups.hierarchies()
-    if not found:
+    hierarchies = cgroups.hierarchies()
+    if not hierarchies:
         return "no cgroups are mounted"
-    closed = [str(one) for one in found if not os.access(one, os.W_OK)]
-    return f"cgroups cannot be made in {closed[0]}" if closed else None
+    read_only = [str(hierarchy) for hierarchy in hierarchies if not os.access(hierarchy, os.W_OK)]
+    return f"cgroups cannot be made in {read_only[0]}" if read_only else None
 
 
 def _check_overlay() -> str | None:
-    known = _FILESYSTEMS.read_text().split()
-    return None if "overlay" in known else "the kernel has no overlay file system"
+    filesystems = _FILESYSTEMS.read_text().split()
+    return None if "overlay" in filesystems else "the kernel has no overlay file system"
 
 
 def _check_namespaces() -> str | None:
-    # In namespaces that end with the probe, so it leaves nothing.
+    # In namespaces that end with the probe, so it leaves nothing behind.
     probe = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
     try:
         system.run_command("unshare", "--mount", "--net", *probe)
@@ -97,11 +96,11 @@ def _check_length(directory: Path) -> str | None:
 
 
 NEEDED_INOTIFY_INSTANCES = 24
-"""What the parts take, 17, and some for pods."""
+"""The components take 17; the rest is for pods."""
 
 
 def check_inotify() -> None:
-    """Refuse to begin where watches would run out."""
+    """Raise `WatchesExhausted` if this user cannot get enough inotify instances."""
     free = _available_instances(NEEDED_INOTIFY_INSTANCES)
     if free < NEEDED_INOTIFY_INSTANCES:
         raise WindlassError(
@@ -113,13 +112,13 @@ def check_inotify() -> None:
         )
 
 
-def _available_instances(wanted: int) -> int:
-    """How many of `wanted` the kernel gives; they are given back at once."""
+def _available_instances(limit: int) -> int:
+    """How many inotify instances the kernel grants, at most `limit`; all are closed again."""
     library = ctypes.CDLL(None, use_errno=True)
     with contextlib.ExitStack() as stack:
-        for count in range(wanted):
+        for opened in range(limit):
             descriptor = library.inotify_init1(os.O_CLOEXEC)
             if descriptor < 0:
-                return count
+                return opened
             stack.callback(os.close, descriptor)
-    return wanted
+    return limit

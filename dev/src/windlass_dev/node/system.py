@@ -17,7 +17,7 @@ _SECONDS = 30.0
 
 
 def run_command(*command: str, text: str = "") -> str:
-    """What `command` printed, given `text` to read; a failure is told with its words."""
+    """Run `command` with `text` as stdin; return stdout, or raise `NodeFailed` with its stderr."""
     try:
         done = subprocess.run(
             command,
@@ -36,16 +36,16 @@ def run_command(*command: str, text: str = "") -> str:
 
 
 def search_path() -> str:
-    """Where programs are looked for: root's places too, whatever the caller's PATH lacks."""
-    given = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part]
-    return os.pathsep.join([*given, SYSTEM_PATH])
+    """PATH of this process, followed by the system directories, which a user's PATH may lack."""
+    inherited = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part]
+    return os.pathsep.join([*inherited, SYSTEM_PATH])
 
 
-def _command_error(command: tuple[str, ...], said: str) -> WindlassError:
-    # What enters a namespace says so at length; what it does there stands behind.
-    own = command[command.index("--") + 1 :] if "--" in command else command
-    shown = " ".join(own[:4])
-    return WindlassError("NodeFailed", f"`{shown}` failed: {redactor.clean(said.strip())[:600]}")
+def _command_error(command: tuple[str, ...], output: str) -> WindlassError:
+    # The `nsenter` prefix is long and says nothing about the failure; skip it.
+    inner = command[command.index("--") + 1 :] if "--" in command else command
+    shown = " ".join(inner[:4])
+    return WindlassError("NodeFailed", f"`{shown}` failed: {redactor.clean(output.strip())[:600]}")
 
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -54,7 +54,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mount: where, of which type, with which options of its file system."""
+    """A mount: its mount point, file system type, options of the file system."""
 
     point: Path
     kind: str
@@ -62,26 +62,29 @@ class Mount:
 
 
 def parse_mounts(table: str) -> list[Mount]:
-    """The mounts of a `mountinfo` table, in the order in which they were made."""
+    """The mounts of a `mountinfo` table, in the order of mounting."""
     return [_parse_mount(line) for line in table.splitlines()]
 
 
 def list_mounts() -> list[Mount]:
-    """The mounts of now."""
+    """The current mounts of this process's mount namespace."""
     return parse_mounts(_MOUNTINFO.read_text())
 
 
 def filesystem_type(path: Path) -> str:
     """The type of the file system that `path` lies on."""
-    above = [one for one in list_mounts() if path == one.point or one.point in path.parents]
-    return max(reversed(above), key=lambda one: len(one.point.parts)).kind
+    enclosing = [
+        mount for mount in list_mounts() if path == mount.point or mount.point in path.parents
+    ]
+    # The deepest mount point; of several mounts on one point, the latest hides the others.
+    return max(reversed(enclosing), key=lambda mount: len(mount.point.parts)).kind
 
 
 def unmount_below(directory: Path) -> None:
     """Unmount everything at and under `directory`, the latest first."""
-    for one in reversed(list_mounts()):
-        if one.point == directory or directory in one.point.parents:
-            run_command("umount", "--lazy", str(one.point))
+    for mount in reversed(list_mounts()):
+        if mount.point == directory or directory in mount.point.parents:
+            run_command("umount", "--lazy", str(mount.point))
 
 
 def _parse_mount(line: str) -> Mount:

@@ -1,9 +1,9 @@
 """Containers that run this installation of windlass by mounts, without an image of it.
 
-A bare image with nothing in it gets the machine's own programs, the interpreter and this
-installation mounted, read-only. So what runs in the pod is the code that is being edited,
-and trying a change needs no build. For local clusters only: pods that mount the machine's
-directories do not belong into a real cluster.
+A container of an empty image gets the machine's own programs, the interpreter and this
+installation mounted, read-only. So the pod runs the code that is being edited, and trying
+a change needs no build. For local clusters only: pods that mount directories of the
+machine do not belong into a real cluster.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ IMAGE_NAME = "windlass.dev/bare:1"
 _SYSTEM_DIRECTORIES = ("/bin", "/etc", "/lib", "/lib64", "/usr")
 
 
-def load_image(desk: LocalCluster) -> None:
-    """Give the node the bare image; again changes nothing."""
-    now = cluster_state.load_state(desk.directory)
-    assert now is not None, "a desk has a state"
+def load_image(cluster: LocalCluster) -> None:
+    """Import the empty image into the cluster's node; repeating it changes nothing."""
+    state = cluster_state.load_state(cluster.directory)
+    assert state is not None, "a LocalCluster is read from a state"
     layer = oci_archive.build_layer({}, directories={"tmp": 0o1777}, compress=False)
     image = oci_archive.ContainerImage([layer], architecture=containerd.image_architecture())
-    file = desk.directory / "node" / "bare.tar"
+    file = cluster.directory / "node" / "bare.tar"
     files.write_atomically(file, oci_archive.build_archive(image, IMAGE_NAME))
-    containerd.import_images(now, desk.directory, file)
+    containerd.import_images(state, cluster.directory, file)
 
 
 def windlass_command(*arguments: str) -> list[str]:
@@ -50,7 +50,7 @@ def volumes() -> list[Object]:
 
 
 def volume_mounts() -> list[Object]:
-    """Where they stand in a container: where they stand on the machine."""
+    """The mounts of those volumes in a container, at their paths on the machine."""
     return [
         {"name": name, "mountPath": path, "readOnly": True}
         for name, path in _mounted_directories().items()
@@ -58,25 +58,30 @@ def volume_mounts() -> list[Object]:
 
 
 def _mounted_directories() -> dict[str, str]:
-    """Every directory that this process itself was started from, none inside another."""
-    wanted = [
+    """Every directory that running windlass needs, by volume name, none inside another."""
+    directories = [
         *_SYSTEM_DIRECTORIES,
         sys.base_prefix,
         sys.prefix,
         # Of an editable installation these are src and dev/src of the checkout.
-        *(str(Path(str(one.__file__)).resolve().parents[1]) for one in (windlass, windlass_dev)),
+        *(
+            str(Path(str(package.__file__)).resolve().parents[1])
+            for package in (windlass, windlass_dev)
+        ),
     ]
-    return {f"own-{number}": path for number, path in enumerate(outermost_directories(wanted))}
+    return {f"own-{number}": path for number, path in enumerate(outermost_directories(directories))}
 
 
 def outermost_directories(paths: Sequence[str]) -> list[str]:
     """Those of `paths` that exist and lie in none of the others."""
-    found = sorted({path for path in paths if Path(path).is_dir()})
-    return [path for path in found if not any(path.startswith(f"{other}/") for other in found)]
+    existing = sorted({path for path in paths if Path(path).is_dir()})
+    return [
+        path for path in existing if not any(path.startswith(f"{other}/") for other in existing)
+    ]
 
 
 def build_container(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Object:
-    """A container that runs windlass with some arguments."""
+    """A container that runs `windlass` with `arguments`."""
     return {
         "name": name,
         "image": IMAGE_NAME,
