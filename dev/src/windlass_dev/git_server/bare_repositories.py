@@ -1,7 +1,7 @@
 """The bare repositories of the development git server.
 
-They allow filters and fetches by object id, as the large forges do. Their hooks refuse a
-push when the server's fault asks for it, so a refusal is a real hook's refusal.
+They allow filters and fetches by object id, as the large forges do. Their hooks reject a
+push when the active fault demands it, so the client meets the rejection of a real hook.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GIT_SECONDS = 30
 
 
 class InvalidRepositoryName(ValueError):
-    """A name that no repository may have."""
+    """The name is not allowed for a repository."""
 
 
 class BareRepositories:
@@ -49,15 +49,16 @@ class BareRepositories:
         self._git = git
 
     def path(self, name: str) -> Path:
-        plain = name.strip("/").removesuffix(".git")
-        if not _NAME.fullmatch(plain) or ".." in plain:
+        """The directory of the repository `name`, existing or not."""
+        bare_name = name.strip("/").removesuffix(".git")
+        if not _NAME.fullmatch(bare_name) or ".." in bare_name:
             raise InvalidRepositoryName(
                 "a repository's name is made of letters, digits and `._-`, with `/` between parts"
             )
-        return self.root / f"{plain}.git"
+        return self.root / f"{bare_name}.git"
 
     def create(self, name: str, *, branch: str = "main", object_format: str = "sha1") -> Path:
-        """The repository of that name; an existing one stays as it is."""
+        """Create the repository `name` unless it exists; return its directory."""
         path = self.path(name)
         if (path / "HEAD").exists():
             return path
@@ -86,7 +87,7 @@ class BareRepositories:
 
 
 def git_environment() -> dict[str, str]:
-    """What every git of the server gets: nothing of the user's."""
+    """The environment of every git of the server, without the user's configuration."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "LC_ALL": "C",

@@ -5,8 +5,20 @@ it is cleared. A control file, where one is given, is read on every request, so 
 can be switched on beside a running server; an absent or empty file means none.
 
 `answer_with_fault` handles faults that never reach git; `relay_response` passes git's
-response on, or spoils it. The protocol is followed as far as a client must be led to the
-faulty part.
+response on, or damages it. The protocol is followed up to the point at which the client
+meets the fault.
+
+| Mode | Effect |
+|---|---|
+| refuse-auth | 401, whatever the credentials |
+| error | 500 |
+| hang | no response until the client gives up |
+| slow | git's response, one byte a second |
+| cut | git processes the request, then the connection ends within the response |
+| reject | the pre-receive hook rejects the push with `text` |
+| protected | the update hook rejects changes of `branch` |
+| redirect | 302 to the same path below `location` |
+| endless | a well-formed response without an end |
 """
 
 from __future__ import annotations
@@ -35,17 +47,20 @@ FAULT_SERVICES = ("", "upload-pack", "receive-pack")
 
 @dataclass(frozen=True, slots=True)
 class GitFault:
-    """One fault; `text`, `branch` and `location` belong to reject, protected and redirect.
-
-    cut: the pack is accepted, then the connection ends without an answer.
-    """
+    """One fault; its fields are the keys of the control file."""
 
     mode: str
+    """One of `FAULT_MODES`."""
     service: str = ""
+    """The affected service, `upload-pack` or `receive-pack`; empty for both."""
     times: int | None = None
+    """After how many requests it ends; None until it is cleared, always so from a file."""
     text: str = "the push is not wanted"
+    """The message of mode `reject`."""
     branch: str = ""
+    """The branch of mode `protected`."""
     location: str = ""
+    """The base URL of mode `redirect`."""
     advertisement: bool = True
     """Whether the first request of an exchange (the list of refs) is affected too."""
 
@@ -60,20 +75,24 @@ class ActiveFault:
     """The active fault; may be set from any thread."""
 
     def __init__(self, control_file: Path | None = None) -> None:
+        # Set by tests through `set`; a fault in the control file takes precedence.
         self._active: GitFault | None = None
         self._control_file = control_file
+        # Tests set the fault from their own thread while the server's loop takes it.
         self._lock = threading.Lock()
 
     def set(self, fault: GitFault) -> None:
+        """Make `fault` the active one."""
         with self._lock:
             self._active = fault
 
     def clear(self) -> None:
+        """Remove the fault that was set; the control file is not touched."""
         with self._lock:
             self._active = None
 
     def take(self, service: str, *, advertisement: bool) -> GitFault | None:
-        """The fault this request meets; counts down a fault that ends by itself."""
+        """The fault for this request, if any; counts down a fault with `times`."""
         from_file = self._from_file()
         with self._lock:
             fault = from_file or self._active
@@ -82,12 +101,12 @@ class ActiveFault:
             if advertisement and not fault.advertisement:
                 return None
             if from_file is None and fault.times is not None:
-                left = fault.times - 1
-                self._active = replace(fault, times=left) if left > 0 else None
+                remaining = fault.times - 1
+                self._active = replace(fault, times=remaining) if remaining > 0 else None
             return fault
 
     def _from_file(self) -> GitFault | None:
-        """The fault the control file asks for: `{"mode": "hang", "service": "receive-pack"}`."""
+        """The fault in the control file, such as `{"mode": "hang", "service": "receive-pack"}`."""
         if self._control_file is None:
             return None
         try:
@@ -107,7 +126,7 @@ _NOISE_LINES = 4000
 
 
 async def answer_with_fault(fault: GitFault, request: GitRequest) -> bool:
-    """Answer in git's place; False where the request goes on to git."""
+    """Respond instead of git; False if the request goes on to git."""
     if fault.mode == "refuse-auth":
         await request.refuse_credentials()
     elif fault.mode == "error":
@@ -125,14 +144,17 @@ async def answer_with_fault(fault: GitFault, request: GitRequest) -> bool:
     return True
 
 
-async def relay_response(fault: GitFault | None, request: GitRequest, answer: CgiResponse) -> None:
-    """Pass git's answer on, whole, slowly, or not at all."""
+async def relay_response(
+    fault: GitFault | None, request: GitRequest, response: CgiResponse
+) -> None:
+    """Send git's response to the client: whole, byte by byte, or cut off."""
     mode = fault.mode if fault is not None else ""
+    # Only the request that carries the pack is cut; its advertisement must succeed.
     if mode == "cut" and request.method == "POST":
-        await _cut_response(request, answer)
+        await _cut_response(request, response)
         return
-    await request.start(answer.status, answer.headers)
-    async for chunk in answer.body:
+    await request.start(response.status, response.headers)
+    async for chunk in response.body:
         if mode == "slow":
             await _drip(request, chunk)
         else:
@@ -140,16 +162,16 @@ async def relay_response(fault: GitFault | None, request: GitRequest, answer: Cg
     await request.send_part(b"", more=False)
 
 
-async def _cut_response(request: GitRequest, answer: CgiResponse) -> None:
-    """Let git finish its work, then promise an answer and end the connection instead."""
-    async for _ in answer.body:
+async def _cut_response(request: GitRequest, response: CgiResponse) -> None:
+    """Let git process the request, then send less than the promised content length."""
+    async for _ in response.body:
         pass
-    await request.start(200, ((b"content-length", b"1000"), *_content_type(answer)))
+    await request.start(200, ((b"content-length", b"1000"), *_content_type(response)))
     await request.send_part(b"0")
 
 
-def _content_type(answer: CgiResponse) -> tuple[tuple[bytes, bytes], ...]:
-    return tuple(header for header in answer.headers if header[0] == b"content-type")
+def _content_type(response: CgiResponse) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple(header for header in response.headers if header[0] == b"content-type")
 
 
 async def _drip(request: GitRequest, chunk: bytes) -> None:
@@ -159,7 +181,7 @@ async def _drip(request: GitRequest, chunk: bytes) -> None:
 
 
 async def _hang(request: GitRequest) -> None:
-    """Say nothing until the client gives up."""
+    """Send nothing until the client disconnects."""
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
@@ -167,26 +189,26 @@ async def _hang(request: GitRequest) -> None:
 
 
 async def _endless(request: GitRequest) -> None:
-    """Well-formed lines without an end: refs for who reads refs, progress for who pushes."""
+    """Send well-formed pkt-lines without an end: refs, or progress messages to a push."""
     kind = "advertisement" if request.method == "GET" else "result"
-    media = f"application/x-git-{request.service}-{kind}".encode()
-    await request.start(200, ((b"content-type", media), (b"cache-control", b"no-cache")))
+    media_type = f"application/x-git-{request.service}-{kind}".encode()
+    await request.start(200, ((b"content-type", media_type), (b"cache-control", b"no-cache")))
     if request.method == "GET":
         service = f"# service=git-{request.service}\n"
         await request.send_part(pkt_line(service.encode()) + b"0000")
     number = 0
-    # Nothing else says that nobody listens: what is sent then is swallowed.
-    gone = asyncio.ensure_future(_hang(request))
+    # Sending does not fail after the client has gone; only receiving reports it.
+    disconnected = asyncio.ensure_future(_hang(request))
     try:
-        while not gone.done():
-            lines = b"".join(_noise(request, number + each) for each in range(_NOISE_LINES))
+        while not disconnected.done():
+            lines = b"".join(_noise(request, number + offset) for offset in range(_NOISE_LINES))
             number += _NOISE_LINES
             await request.send_part(lines)
             await asyncio.sleep(0)
-        await gone
+        await disconnected
     finally:
-        gone.cancel()
-        await asyncio.wait([gone])
+        disconnected.cancel()
+        await asyncio.wait([disconnected])
 
 
 def _noise(request: GitRequest, number: int) -> bytes:
@@ -197,5 +219,5 @@ def _noise(request: GitRequest, number: int) -> bytes:
 
 
 def pkt_line(content: bytes) -> bytes:
-    """A pkt-line."""
+    """`content` as a pkt-line: its length in four hexadecimal digits, then itself."""
     return b"%04x" % (len(content) + 4) + content

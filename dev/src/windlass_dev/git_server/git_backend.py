@@ -25,11 +25,11 @@ RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
 class ClientGone(Exception):
-    """The client went away before it had said or heard everything."""
+    """The client disconnected before the request or response was complete."""
 
 
 class GitRequest:
-    """One request, and the ways to answer it."""
+    """An ASGI request to a repository, and the ways to respond to it."""
 
     def __init__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         self.method: str = scope["method"]
@@ -44,18 +44,20 @@ class GitRequest:
 
     @property
     def service(self) -> str:
-        """upload-pack, receive-pack, or nothing for the files of the dumb protocol."""
-        asked = parse_qs(self.query).get("service", [""])[0]
-        return (asked or self.path.rpartition("/")[2]).removeprefix("git-").replace("refs", "")
+        """upload-pack or receive-pack; empty for the files of the dumb protocol."""
+        requested = parse_qs(self.query).get("service", [""])[0]
+        return (requested or self.path.rpartition("/")[2]).removeprefix("git-").replace("refs", "")
 
     @property
     def repository(self) -> str:
-        for end in ("/info/refs", "/git-upload-pack", "/git-receive-pack"):
-            if self.path.endswith(end):
-                return self.path.removesuffix(end)
+        """The path of the repository, without what the protocol appends."""
+        for suffix in ("/info/refs", "/git-upload-pack", "/git-receive-pack"):
+            if self.path.endswith(suffix):
+                return self.path.removesuffix(suffix)
         return self.path.partition(".git/")[0]
 
     async def body(self) -> AsyncIterator[bytes]:
+        """The body, chunk by chunk; raises `ClientGone` if the client disconnects."""
         more = True
         while more:
             message = await self.receive()
@@ -65,16 +67,20 @@ class GitRequest:
             more = message.get("more_body", False)
 
     async def start(self, status: int, headers: RawHeaders) -> None:
+        """Send the head of the response."""
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def send_part(self, body: bytes, *, more: bool = True) -> None:
+        """Send a part of the body; the last one has `more=False`."""
         await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def reply(self, status: int, body: bytes, headers: RawHeaders = ()) -> None:
+        """Send a complete response."""
         await self.start(status, ((b"content-length", str(len(body)).encode()), *headers))
         await self.send_part(body, more=False)
 
     async def refuse_credentials(self) -> None:
+        """Send 401 with a challenge for basic authentication."""
         challenge = (b"www-authenticate", b'Basic realm="windlass desk"')
         await self.reply(401, b"credentials needed\n", (challenge,))
 
@@ -84,7 +90,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CgiResponse:
-    """The head of a CGI answer; the body follows from `body`."""
+    """A CGI response: status, headers, and an iterator over the body."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
@@ -95,7 +101,7 @@ class CgiResponse:
 async def run_backend(
     git: str, variables: Mapping[str, str], body: AsyncIterator[bytes]
 ) -> AsyncIterator[CgiResponse]:
-    """Run the backend around the use of its answer."""
+    """Run `git http-backend` on a request body; its response can be read inside the block."""
     process = await process_group.started(
         git,
         "http-backend",
@@ -124,7 +130,7 @@ async def _feed(process: Process, body: AsyncIterator[bytes]) -> None:
         process.stdin.close()
         await process.stdin.wait_closed()
     except ClientGone:
-        # The backend reads a body that ends too early again and again, for ever.
+        # The backend would read a body that ends too early again and again, forever.
         process_group.kill(process)
     except (BrokenPipeError, ConnectionResetError):
         return
@@ -139,6 +145,7 @@ async def _read_head(stream: asyncio.StreamReader) -> tuple[int, tuple[tuple[byt
             status = int(value.split()[0])
         else:
             headers.append((name.lower(), value.strip()))
+    # Without headers the backend died before it wrote a response.
     if not headers:
         return 500, ()
     return status, tuple(headers)

@@ -1,8 +1,8 @@
-"""A git server for development: smart HTTP by git's own backend, with faults on demand.
+"""A git server for development: smart HTTP by git's own backend, with injected faults.
 
-Real clients clone, fetch and push; nothing of the protocol is imitated, except where a
-fault asks for it. It is for local clusters and for tests, not for the world: it listens
-on loopback unless configured otherwise.
+`windlass dev git` and the tests run it. Real clients clone, fetch and push; the protocol is
+git's own, except where a fault imitates it. It listens on loopback unless configured
+otherwise and is not meant for untrusted networks.
 """
 
 from __future__ import annotations
@@ -41,25 +41,37 @@ _MAX_RECORDED_REQUESTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class GitServerSettings:
-    """Where to serve what, to whom. Without password and token everybody may do everything."""
+    """What to serve, where, to whom. Without password and token there is no authentication."""
 
     root: Path
+    """The directory of the repositories."""
     host: str = "127.0.0.1"
+    """The address to listen on."""
     port: int = 0
+    """The port to listen on; 0 chooses a free one."""
     username: str = "git"
+    """The user of basic authentication with `password`."""
     password: str = field(default="", repr=False)
+    """The password of `username`; empty disables it."""
     token: str = field(default="", repr=False)
+    """Accepted as bearer token, and as password of any user; empty disables it."""
     certificate: Path | None = None
+    """The serving certificate, PEM; None serves plain HTTP."""
     key: Path | None = None
+    """The key of the certificate, PEM."""
     control_file: Path | None = None
+    """The file that injects faults, read at each request."""
     creates_on_push: bool = False
+    """Whether a push creates a repository that does not exist."""
     request_seconds: float = 120.0
+    """After how long a request is aborted."""
     git: str = "git"
+    """The git program."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request the server got."""
+    """A request that the server received, for assertions in tests."""
 
     method: str
     path: str
@@ -68,18 +80,20 @@ class RecordedRequest:
 
 
 class GitServer:
-    """An ASGI application, and the server that runs it."""
+    """An ASGI application over bare repositories, and the server that runs it."""
 
     def __init__(self, settings: GitServerSettings) -> None:
         self.settings = settings
         self.faults = ActiveFault(settings.control_file)
         self.repositories = BareRepositories(settings.root, settings.git)
+        # The latest requests, oldest first; read by tests.
         self.requests: list[RecordedRequest] = []
+        # Both None until `start`.
         self._server: _QuietServer | None = None
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen; returns when requests are answered."""
+        """Listen; return when requests are served."""
         settings = self.settings
         config = uvicorn.Config(
             self,
@@ -102,25 +116,24 @@ class GitServer:
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
+        """Stop listening and wait until the server has ended."""
         if self._server is not None and self._running is not None:
             self._server.should_exit = True
             await self._running
 
-    async def wait(self) -> None:
-        """Until the server ends."""
-        if self._running is not None:
-            await self._running
-
     @property
     def port(self) -> int:
+        """The port that the server listens on."""
         assert self._server is not None
         return int(self._server.servers[0].sockets[0].getsockname()[1])
 
     def url(self, repository: str) -> str:
+        """The URL of a repository."""
         scheme = "https" if self.settings.certificate is not None else "http"
         return f"{scheme}://{self.settings.host}:{self.port}/{repository.removesuffix('.git')}.git"
 
     def create(self, repository: str, *, object_format: str = "sha1") -> Path:
+        """Create a repository unless it exists; return its directory."""
         return self.repositories.create(repository, object_format=object_format)
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
@@ -138,8 +151,8 @@ class GitServer:
 
     def _record(self, request: GitRequest) -> None:
         has_header = "authorization" in request.headers
-        seen = RecordedRequest(request.method, request.path, request.service, has_header)
-        self.requests.append(seen)
+        recorded = RecordedRequest(request.method, request.path, request.service, has_header)
+        self.requests.append(recorded)
         del self.requests[:-_MAX_RECORDED_REQUESTS]
 
     async def _answer(self, request: GitRequest, fault: GitFault | None, allowed: bool) -> None:
@@ -162,11 +175,13 @@ class GitServer:
 
     async def _run_git(self, request: GitRequest, fault: GitFault | None) -> None:
         variables = self._variables(request, fault)
-        async with git_backend.run_backend(self.settings.git, variables, request.body()) as answer:
-            await fault_injection.relay_response(fault, request, answer)
+        async with git_backend.run_backend(
+            self.settings.git, variables, request.body()
+        ) as response:
+            await fault_injection.relay_response(fault, request, response)
 
     def _variables(self, request: GitRequest, fault: GitFault | None) -> dict[str, str]:
-        """The CGI variables of a request, and what the hooks shall do."""
+        """The CGI variables of a request, and those that make the hooks reject it."""
         headers = request.headers
         variables = git_environment() | {
             "GIT_PROJECT_ROOT": str(self.settings.root),
@@ -190,18 +205,18 @@ class GitServer:
         settings = self.settings
         if not settings.password and not settings.token:
             return True
-        kind, _, value = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
             return bool(settings.token) and _equal_secrets(value, settings.token)
-        user, password = _parse_basic(value) if kind.lower() == "basic" else ("", "")
+        user, password = _parse_basic(value) if scheme.lower() == "basic" else ("", "")
         if settings.token and _equal_secrets(password, settings.token):
             return True
-        known = settings.password and _equal_secrets(user, settings.username)
-        return bool(known and _equal_secrets(password, settings.password))
+        is_user = settings.password and _equal_secrets(user, settings.username)
+        return bool(is_user and _equal_secrets(password, settings.password))
 
 
 class _QuietServer(uvicorn.Server):
-    """Leaves the process's signals alone: whoever starts the server ends it."""
+    """Installs no signal handlers: the caller that starts the server stops it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -216,5 +231,5 @@ def _parse_basic(value: str) -> tuple[str, str]:
     return user, password
 
 
-def _equal_secrets(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(), wanted.encode())
+def _equal_secrets(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())

@@ -1,9 +1,9 @@
-"""The control port of the mock gateway, on which a test or a person plays the plant.
+"""The control port of the mock gateway: tests switch modes and inspect what it has loaded.
 
 | Request | Does |
 |---|---|
 | GET /mode, POST /mode | reads, switches the mode: `{"mode": "500", "requests": 1}` |
-| GET /posts, GET /gets | scan requests by kind, whatever they were answered |
+| GET /posts, GET /gets | scan requests by kind, whatever the response |
 | GET /scans | finished scans by kind |
 | GET /loaded | data-relative path to sha256 of everything the gateway has loaded |
 | GET /torn | every torn read so far, with its path and problem |
@@ -32,7 +32,7 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 def control_app(
     gateway: MockGatewayApi, switch: Callable[[GatewayMode], Awaitable[None]], authority: bytes
 ) -> Starlette:
-    """The control pages of `gateway`; `switch` changes its mode."""
+    """The application of the control port of `gateway`; `switch` changes its mode."""
 
     async def certificate(request: Request) -> Response:
         return Response(authority, media_type="application/x-pem-file")
@@ -49,7 +49,7 @@ def control_app(
 
 def _read_routes(gateway: MockGatewayApi) -> list[Route]:
     scans = gateway.scans
-    told: dict[str, Callable[[], Any]] = {
+    readers: dict[str, Callable[[], Any]] = {
         "/mode": lambda: gateway.modes.current,
         "/posts": lambda: gateway.posts,
         "/gets": lambda: gateway.gets,
@@ -57,28 +57,28 @@ def _read_routes(gateway: MockGatewayApi) -> list[Route]:
         "/loaded": lambda: scans.loaded,
         "/torn": lambda: scans.torn,
     }
-    return [Route(path, _read_endpoint(value), methods=["GET"]) for path, value in told.items()]
+    return [Route(path, _read_endpoint(value), methods=["GET"]) for path, value in readers.items()]
 
 
 def _switch_endpoint(
     gateway: MockGatewayApi, switch: Callable[[GatewayMode], Awaitable[None]]
 ) -> _Endpoint:
-    async def switched(request: Request) -> Response:
+    async def switch_mode(request: Request) -> Response:
         try:
             await switch(msgspec.json.decode(await request.body(), type=GatewayMode))
         except (msgspec.DecodeError, WindlassError) as error:
             return PlainTextResponse(f"{error}\n", 400)
         return _json_response(gateway.modes.current)
 
-    return switched
+    return switch_mode
 
 
 def _rescan_endpoint(gateway: MockGatewayApi) -> _Endpoint:
-    async def rescanned(request: Request) -> Response:
+    async def rescan(request: Request) -> Response:
         await gateway.scans.load()
         return _json_response(gateway.scans.loaded)
 
-    return rescanned
+    return rescan
 
 
 def _read_endpoint(value: Callable[[], Any]) -> _Endpoint:

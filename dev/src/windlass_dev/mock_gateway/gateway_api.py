@@ -1,7 +1,7 @@
 """The HTTP API of the mock gateway: scans and the few pages that windlass reads.
 
-Every request under `/data/` is counted and passes the mode, then the token check; the
-open pages pass the mode only.
+Every request first meets the mode, which may respond instead of the gateway; requests
+under `/data/` then need the token. Scan requests are counted before both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Handler: TypeAlias = Callable[[Request], Response]
 
 @dataclass(frozen=True, slots=True)
 class MockGatewayIdentity:
-    """What the gateway says about itself."""
+    """Name and versions that the gateway reports of itself."""
 
     name: str = "desk"
     version: str = "8.3.4"
@@ -40,18 +40,25 @@ class MockGatewayIdentity:
 
 @dataclass(slots=True)
 class MockGatewayApi:
-    """The gateway's pages; an empty token lets everybody in."""
+    """The endpoints of the gateway."""
 
     scans: MockScans
+    """What is loaded; scan requests go there."""
     modes: ModeSwitch
+    """The failure mode in force."""
     identity: MockGatewayIdentity
+    """What the gateway reports of itself."""
     token: str = field(default="", repr=False)
+    """The accepted API token, `name:secret`; empty disables authentication."""
     posts: Counter[str] = field(default_factory=Counter)
+    """Scan requests by kind, whatever the response."""
     gets: Counter[str] = field(default_factory=Counter)
+    """Requests for the status of a scan by kind, whatever the response."""
     _started: float = field(default_factory=time.monotonic)
+    """Monotonic time of the start, for the uptime."""
 
     def app(self) -> Starlette:
-        """All of it as an application."""
+        """The ASGI application."""
         pages: dict[str, _Handler] = {
             "/data/api/v1/gateway-info": self._info,
             "/data/api/v1/projects/names": self._projects,
@@ -113,8 +120,8 @@ class MockGatewayApi:
         )
 
     def _projects(self, _: Request) -> Response:
-        found = self.scans.projects.items()
-        return _list_response([{"name": name, "enabled": enabled} for name, enabled in found])
+        projects = self.scans.projects.items()
+        return _list_response([{"name": name, "enabled": enabled} for name, enabled in projects])
 
     def _redundancy(self, _: Request) -> Response:
         return JSONResponse(

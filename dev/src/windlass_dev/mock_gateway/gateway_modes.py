@@ -11,12 +11,12 @@
 | no-GET | 405 for a GET of a scan's status |
 | refused | no process listens; the data is read again when the mode ends |
 
-`requests` ends the mode after so many requests it has answered, `method` restricts it
-to requests of that method; both only for 401, 403, 404, 500, slow and no-GET.
+`requests` ends the mode after that many affected requests, `method` restricts it to
+requests of that method; both only for 401, 403, 404, 500, slow and no-GET.
 
-Commissioning (the first boot of a gateway) writes the security properties anew, which
-takes permissions away from API tokens that came with the files; their resource.json gets
-a new modification time.
+Commissioning (the first boot of a gateway) rewrites the security properties, which removes
+permissions of API tokens that came with the files; their resource.json gets a new
+modification time.
 """
 
 from __future__ import annotations
@@ -58,15 +58,19 @@ _COUNTED_MODES = frozenset({"401", "403", "404", "500", "slow", "no-GET"})
 
 
 class GatewayMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A behaviour, and for how long and for what it lasts."""
+    """A failure mode, as it is sent to the control port."""
 
     mode: str
+    """One of `MODES`."""
     requests: int | None = None
+    """How many more requests it affects; None until the next switch."""
     method: str | None = None
+    """The affected HTTP method; None for all."""
     seconds: float = 5.0
+    """The delay of mode `slow`."""
 
     def check(self) -> None:
-        """Refuse a mode that could not mean anything."""
+        """Raise `ModeInvalid` for an unknown mode or values that do not fit it."""
         if self.mode not in MODES:
             raise _invalid_mode(f"{self.mode[:40]!r} is not one of {', '.join(MODES)}")
         if self.mode not in _COUNTED_MODES and (
@@ -80,26 +84,26 @@ class GatewayMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     @property
     def is_down(self) -> bool:
-        """Whether leaving this mode is a start of the gateway."""
+        """Whether leaving this mode restarts the gateway, which then reads its data again."""
         return self.mode in {"starting", "refused"}
 
 
 @dataclass(frozen=True, slots=True)
 class ModeResponse:
-    """An answer that a mode gives instead of the gateway's own."""
+    """A response of the mode instead of the gateway's own."""
 
     status: int
     text: str
 
 
 class ModeSwitch:
-    """The mode in force."""
+    """Holds the mode in force."""
 
     def __init__(self) -> None:
         self.current = GatewayMode("ok")
 
     async def answer(self, method: str, path: str) -> ModeResponse | None:
-        """What the mode makes of a request; None lets the gateway answer."""
+        """The mode's response to a request; None if the gateway responds itself."""
         mode = self.current
         if not _applies_to(mode, method, path):
             return None
@@ -112,8 +116,10 @@ class ModeSwitch:
     def _count(self, mode: GatewayMode) -> None:
         if mode.requests is None:
             return
-        left = mode.requests - 1
-        self.current = msgspec.structs.replace(mode, requests=left) if left else GatewayMode("ok")
+        remaining = mode.requests - 1
+        self.current = (
+            msgspec.structs.replace(mode, requests=remaining) if remaining else GatewayMode("ok")
+        )
 
 
 def _applies_to(mode: GatewayMode, method: str, path: str) -> bool:
@@ -147,15 +153,18 @@ _RESET_PERMISSIONS = {
 
 
 def reset_security_properties(data: Path) -> list[str]:
-    """Reset the security properties of every collection, in core where there are none."""
-    found = sorted((data / _RESOURCES).glob(f"*/{_SECURITY_PROPERTIES}/config.json"))
-    if not found:
-        found = [data / _RESOURCES / "core" / _SECURITY_PROPERTIES / "config.json"]
-        found[0].parent.mkdir(parents=True, exist_ok=True)
-    for path in found:
+    """Reset the security properties of every collection; create those of core if there are none.
+
+    Returns the data-relative paths that were written.
+    """
+    configs = sorted((data / _RESOURCES).glob(f"*/{_SECURITY_PROPERTIES}/config.json"))
+    if not configs:
+        configs = [data / _RESOURCES / "core" / _SECURITY_PROPERTIES / "config.json"]
+        configs[0].parent.mkdir(parents=True, exist_ok=True)
+    for path in configs:
         files.write_atomically(path, _encode(_RESET_PERMISSIONS))
         files.write_atomically(path.with_name("resource.json"), _encode(_resource_json(path)))
-    return [path.relative_to(data).as_posix() for path in found]
+    return [path.relative_to(data).as_posix() for path in configs]
 
 
 def _resource_json(config: Path) -> dict[str, Any]:

