@@ -19,11 +19,11 @@ def demo(
     from windlass_dev import progress
     from windlass_dev.demo import stories
 
-    listener = progress.reporter_for(sys.stderr)
+    reporter = progress.reporter_for(sys.stderr)
     if down:
-        stories.remove_all(listener)
+        stories.remove_all(reporter)
         return
-    if not stories.play_all(listener, typer.echo):
+    if not stories.play_all(reporter, typer.echo):
         raise typer.Exit(1)
 
 
@@ -87,15 +87,15 @@ def binaries(
     problem = requirements.unmet_requirement() if node else None
     if problem is not None:
         typer.echo(f"a node cannot run here: {problem}; going on without its programs", err=True)
-    wanted = node and problem is None
-    lines = progress.reporter_for(sys.stderr)
-    found = dict(provider.provide_programs(None, lines, node=wanted).binaries)
+    with_node = node and problem is None
+    reporter = progress.reporter_for(sys.stderr)
+    paths = dict(provider.provide_programs(None, reporter, node=with_node).binaries)
     if helm:
-        found |= {
+        paths |= {
             name: str(path)
-            for name, path in provider.provide_tools(None, lines, (tools.HELM,)).items()
+            for name, path in provider.provide_tools(None, reporter, (tools.HELM,)).items()
         }
-    for path in found.values():
+    for path in paths.values():
         typer.echo(path)
 
 

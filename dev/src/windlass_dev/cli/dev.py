@@ -53,10 +53,12 @@ def up(
     with _errors_on_stderr():
         from windlass_dev.cluster import cluster
 
-        desk = cluster.up(name, progress=_stderr_reporter(), binaries_directory=binaries, node=node)
+        local_cluster = cluster.up(
+            name, progress=_stderr_reporter(), binaries_directory=binaries, node=node
+        )
         option = "" if name == "dev" else f" --name {name}"
         _echo_stderr(f'use it:  eval "$(windlass dev env{option})"')
-        typer.echo(desk.server)
+        typer.echo(local_cluster.server)
 
 
 @app.command()
@@ -69,9 +71,13 @@ def down(
         from windlass_dev import directories
         from windlass_dev.cluster import cluster
 
-        for one in directories.cluster_names() if every else [name]:
-            existed = cluster.down(one, progress=_stderr_reporter())
-            _echo_stderr(f"cluster {one!r} is gone" if existed else f"there is no cluster {one!r}")
+        for cluster_name in directories.cluster_names() if every else [name]:
+            existed = cluster.down(cluster_name, progress=_stderr_reporter())
+            _echo_stderr(
+                f"cluster {cluster_name!r} is gone"
+                if existed
+                else f"there is no cluster {cluster_name!r}"
+            )
 
 
 @app.command()
@@ -84,10 +90,10 @@ def load(
         from windlass_dev.cluster import cluster_state, local_cluster
         from windlass_dev.node import containerd
 
-        found = local_cluster.get_cluster(name)
-        now = cluster_state.load_state(found.directory)
-        assert now is not None
-        for image in containerd.import_images(now, found.directory, archive):
+        selected = local_cluster.get_cluster(name)
+        state = cluster_state.load_state(selected.directory)
+        assert state is not None
+        for image in containerd.import_images(state, selected.directory, archive):
             typer.echo(image)
 
 
@@ -104,15 +110,15 @@ def status(
     with _errors_on_stderr():
         from windlass_dev.cluster import status as status_report
 
-        one = status_report.cluster_status(name) if name else None
-        statuses = ([one] if one else []) if name else status_report.all_statuses()
+        selected = status_report.cluster_status(name) if name else None
+        statuses = ([selected] if selected else []) if name else status_report.all_statuses()
         if output is OutputFormat.JSON:
             import json
 
             typer.echo(json.dumps(status_report.status_document(statuses), indent=2))
         else:
             _print_table(statuses)
-        if name and not (one and one.ready):
+        if name and not (selected and selected.ready):
             raise typer.Exit(1)
 
 
@@ -130,12 +136,12 @@ def logs(
     with _errors_on_stderr():
         from windlass_dev.cluster import launch
 
-        found = _get_status(name)
-        for row in _select_components(found, component):
+        report = _get_status(name)
+        for row in _select_components(report, component):
             if component is None:
                 typer.echo(f"==> {row.name}: {row.log} <==")
-            wanted = lines if lines is not None else (10 if component is None else 200)
-            for line in launch.last_lines(row.log, wanted):
+            count = lines if lines is not None else (10 if component is None else 200)
+            for line in launch.last_lines(row.log, count):
                 typer.echo(line)
 
 
@@ -155,10 +161,10 @@ def env(
 
         if group and not user:
             raise typer.BadParameter("--group needs --user: the administrator's groups are fixed")
-        found = local_cluster.get_cluster(name)
-        path = found.user_kubeconfig(user, group or ()) if user else found.admin_kubeconfig
-        lines = _export_lines(path, found.kubectl.parent, os.environ.get("PATH", ""))
-        for line in [*lines, *_no_proxy_lines(found.server, os.environ)]:
+        selected = local_cluster.get_cluster(name)
+        path = selected.user_kubeconfig(user, group or ()) if user else selected.admin_kubeconfig
+        lines = _export_lines(path, selected.kubectl.parent, os.environ.get("PATH", ""))
+        for line in [*lines, *_no_proxy_lines(selected.server, os.environ)]:
             typer.echo(line)
 
 
@@ -170,7 +176,7 @@ def _export_lines(kubeconfig: Path, programs: Path, path: str) -> list[str]:
 
 
 def _no_proxy_lines(server: str, environment: Mapping[str, str]) -> list[str]:
-    """Clients go to loopback themselves; to a cluster with a node they would ask the proxy."""
+    """Lines that exempt the API server from a proxy; clients exempt only loopback themselves."""
     host = urlsplit(server).hostname
     proxies = {name for name in environment if name.lower() in ("http_proxy", "https_proxy")}
     if host == "127.0.0.1" or not proxies:
@@ -181,17 +187,17 @@ def _no_proxy_lines(server: str, environment: Mapping[str, str]) -> list[str]:
 def _get_status(name: str) -> ClusterStatus:
     from windlass_dev.cluster import local_cluster, status
 
-    found = status.cluster_status(name)
-    if found is None:
+    report = status.cluster_status(name)
+    if report is None:
         raise local_cluster.cluster_missing_error(name)
-    return found
+    return report
 
 
-def _select_components(found: ClusterStatus, component: str | None) -> list[ComponentStatus]:
-    rows = [row for row in found.components if component in (None, row.name)]
+def _select_components(report: ClusterStatus, component: str | None) -> list[ComponentStatus]:
+    rows = [row for row in report.components if component in (None, row.name)]
     if not rows:
-        known = ", ".join(row.name for row in found.components)
-        raise typer.BadParameter(f"no component {component!r} in cluster {found.name!r}: {known}")
+        known = ", ".join(row.name for row in report.components)
+        raise typer.BadParameter(f"no component {component!r} in cluster {report.name!r}: {known}")
     return rows
 
 
@@ -205,9 +211,9 @@ def _print_table(statuses: list[ClusterStatus]) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("CLUSTER", "READY", "COMPONENT", "STATE", "PID", "PORT", "SINCE", "RSS"):
         table.add_column(heading, no_wrap=True)
-    for found in statuses:
-        for index, row in enumerate(found.components):
-            head = (found.name, "yes" if found.ready else "no") if index == 0 else ("", "")
+    for report in statuses:
+        for index, row in enumerate(report.components):
+            head = (report.name, "yes" if report.ready else "no") if index == 0 else ("", "")
             table.add_row(*head, *_table_cells(row))
     # A pipe has no width; a table squeezed into 80 columns would lose its ends there.
     Console(width=None if sys.stdout.isatty() else 160).print(table)

@@ -1,7 +1,7 @@
 """`windlass run --dev`: installs windlass into a local cluster and runs it there.
 
 The operator is that of `windlass controller`; it differs by ordinary settings alone, which
-`local_settings` chooses. Settings that were given stay as they were given.
+`local_settings` chooses. Settings that the user gave are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEASE = {
     "leader_elect_renew_deadline": 4.0,
     "leader_elect_retry_period": 1.0,
 }
-"""The lease of a dead local process is free at once, so terms may be short."""
+"""Terms may be short: the lease of a dead process on this machine is free at once."""
 
 
 @accepts_settings
@@ -64,7 +64,7 @@ def run(
 
 
 def _select_cluster(kubeconfig: Path | None, name: str) -> LocalCluster:
-    """The local cluster to use; a kubeconfig of another cluster is refused, not ignored."""
+    """The local cluster to use; the kubeconfig of any other cluster is refused, not ignored."""
     from windlass.base.errors import WindlassError
     from windlass_dev.cluster import local_cluster
     from windlass_dev.cluster.kubeconfig import read_extension
@@ -84,11 +84,11 @@ def _select_cluster(kubeconfig: Path | None, name: str) -> LocalCluster:
 
 
 def local_settings(settings: Settings, installation: InstalledOperator) -> Settings:
-    """The settings for one machine: what was left at its default fits the local cluster."""
+    """`settings` with every default replaced that does not fit a local cluster."""
     from windlass.app.settings_forms import ListenAddress
     from windlass_dev.programs import provider, tools
 
-    # The last one is where a cluster with a node sees this machine, and its git server.
+    # The second is the address of this machine, and its git server, as seen from the cluster.
     addresses = {"127.0.0.1", installation.webhook_host}
     changes = _where_default(
         settings,
@@ -108,7 +108,7 @@ def local_settings(settings: Settings, installation: InstalledOperator) -> Setti
         webhook_certificate_addresses=_added(settings.webhook_certificate_addresses, addresses),
         git_insecure_hosts=_added(settings.git_insecure_hosts, {*addresses, "localhost"}),
         **changes,
-        # Three terms that fit each other: one that was given keeps the others.
+        # The three terms must fit each other: if one was given, all keep their values.
         **(lease if len(lease) == len(_LEASE) else {}),
     )
 

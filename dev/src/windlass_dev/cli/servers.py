@@ -41,7 +41,7 @@ def gateway(
 
 
 def _read_token(path: Path | None) -> str:
-    """From a file, because arguments are for everybody to read."""
+    """Read the API token from its file; a token on the command line would be visible to all."""
     if path is None:
         return ""
     try:
@@ -84,8 +84,8 @@ def serve_git(
 ) -> None:
     """Serve the repositories below `root` until interrupted; print their URLs.
 
-    Passwords come from files, because arguments are for everybody to read. `also` is a
-    second address to listen on, with the same port.
+    Passwords come from files, because every user can read command lines. `also` is a second
+    address to listen on, with the same port.
     """
     import asyncio
 
@@ -129,16 +129,16 @@ async def _serve_git_until_signal(
         loop.add_signal_handler(number, done.set)
     for name in create:
         await asyncio.to_thread(server.create, name)
-    for one in servers:
+    for running in servers:
         for name in create or ("NAME",):
-            typer.echo(one.url(name))
+            typer.echo(running.url(name))
     await done.wait()
-    for one in servers:
-        await one.stop()
+    for running in servers:
+        await running.stop()
 
 
 async def _start_second_server(server: GitServer, host: str) -> GitServer:
-    """The same repositories on the same port of another address."""
+    """Start a server for the same repositories on the same port of another address."""
     from windlass_dev.git_server.smart_http import GitServer
 
     second = GitServer(replace(server.settings, host=host, port=server.port))

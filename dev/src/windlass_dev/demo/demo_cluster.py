@@ -1,7 +1,7 @@
-"""What every story of the demo runs on: a cluster, a git server, the operator.
+"""The cluster of the demo: a local cluster, a git server, the operator.
 
-Bringing it up again uses what is there. A node comes with it where one can run; where not,
-the stories print what they leave out.
+Bringing it up again uses what is running. It has a node where one can run; where not, the
+stories print what they leave out.
 """
 
 from __future__ import annotations
@@ -36,60 +36,66 @@ _WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DemoCluster:
-    """A running cluster with everything around it; `no_node` says why it has no node."""
+    """A running cluster with git server and operator, and what the stories do with them."""
 
     cluster: LocalCluster
     git_port: int
+    """The port of the git server."""
     probe_port: int
+    """The port of the operator's health probes."""
     metrics_port: int
+    """The port of the operator's metrics."""
     no_node: str
+    """Why the cluster has no node; empty if it has one."""
 
     @property
     def has_node(self) -> bool:
+        """Whether pods can run."""
         return not self.no_node
 
     @property
     def password_file(self) -> Path:
+        """The file with the password of the git server."""
         return self.cluster.directory / "git-password"
 
     def repository(self, name: str) -> Path:
-        """Where a repository lies on this machine."""
+        """The directory of a repository on this machine."""
         return self.cluster.directory / "git" / f"{name}.git"
 
     def url(self, name: str) -> str:
-        """Where the cluster reaches a repository."""
+        """The URL at which the cluster reaches a repository."""
         return f"http://{self.cluster.host}:{self.git_port}/{name}.git"
 
     def kubectl(
         self, *arguments: str, person: str | None = None, stdin: str = "", check: bool = True
     ) -> str:
-        """What kubectl says, to a person or to the administrator."""
-        desk = self.cluster
-        kubeconfig = desk.user_kubeconfig(person) if person else desk.admin_kubeconfig
-        done = subprocess.run(
-            [str(desk.kubectl), f"--kubeconfig={kubeconfig}", *arguments],
+        """Run kubectl as `person`, or as administrator; return its output."""
+        cluster = self.cluster
+        kubeconfig = cluster.user_kubeconfig(person) if person else cluster.admin_kubeconfig
+        result = subprocess.run(
+            [str(cluster.kubectl), f"--kubeconfig={kubeconfig}", *arguments],
             input=stdin,
             capture_output=True,
             text=True,
             check=False,
         )
-        if check and done.returncode != 0:
+        if check and result.returncode != 0:
             shown = " ".join(arguments)
-            raise WindlassError("DemoFailed", f"kubectl {shown}: {done.stderr.strip()}")
-        return done.stdout + done.stderr
+            raise WindlassError("DemoFailed", f"kubectl {shown}: {result.stderr.strip()}")
+        return result.stdout + result.stderr
 
     def get(self, path: str) -> Object:
-        """What the API server has at a path, empty if there is nothing; no program is run."""
-        answer = self.cluster.api.request(path)
-        read: Object = json.loads(answer.text) if answer.ok else {}
-        return read
+        """The object at a path of the API server, empty if there is none; faster than kubectl."""
+        response = self.cluster.api.request(path)
+        document: Object = json.loads(response.text) if response.ok else {}
+        return document
 
     def git_log(self, repository: str, *arguments: str) -> str:
-        """What `git log` says of a repository."""
+        """The output of `git log` in a repository."""
         return _run_git(self.repository(repository), "log", *arguments)
 
     def commit(self, repository: str, message: str, files: Mapping[str, str]) -> str:
-        """Push a commit that writes some files on main; its id."""
+        """Add a commit that writes `files` to main; return its id."""
         directory = self.repository(repository)
         lines = [
             "commit refs/heads/main\n",
@@ -104,80 +110,80 @@ class DemoCluster:
         return _run_git(directory, "rev-parse", "refs/heads/main").strip()
 
     def metric(self, name: str) -> float:
-        """The sum of a metric of the operator."""
+        """The sum of the operator's metrics whose names begin with `name`."""
         text = _http_get(self.metrics_port, "/metrics") or ""
         rows = [line for line in text.splitlines() if line.startswith(name)]
         return sum(float(row.rsplit(" ", 1)[1]) for row in rows)
 
 
 def bring_up(progress: ProgressReporter) -> DemoCluster:
-    """Everything running, for the first time or still."""
+    """Bring up the cluster, the git server and the operator, as far as they do not run."""
     problem = requirements.unmet_requirement() or ""
-    desk = cluster.up(CLUSTER_NAME, progress=progress, node=not problem)
+    local_cluster = cluster.up(CLUSTER_NAME, progress=progress, node=not problem)
     git, probe, metrics = (
-        ports.port_from_file(desk.directory / f"{name}-port")
+        ports.port_from_file(local_cluster.directory / f"{name}-port")
         for name in ("git", "probe", "metrics")
     )
-    ground = DemoCluster(desk, git, probe, metrics, problem)
+    demo = DemoCluster(local_cluster, git, probe, metrics, problem)
     if problem:
         progress.report(f"without a node: {problem}")
     with progress.step("installing windlass, starting its operator and a git server"):
-        # Both take their time to start, and neither needs the other for that.
-        _start_git_server(ground)
-        _start_operator(ground)
-        wait_for(lambda: not ports.is_free(ground.git_port), "the git server")
-        wait_for(lambda: _is_operator_ready(ground), "the operator")
-    return ground
+        # Started together: both are slow to start, and neither needs the other for that.
+        _start_git_server(demo)
+        _start_operator(demo)
+        wait_for(lambda: not ports.is_free(demo.git_port), "the git server")
+        wait_for(lambda: _is_operator_ready(demo), "the operator")
+    return demo
 
 
 def remove_cluster(progress: ProgressReporter) -> None:
-    """End everything the demo left running."""
+    """Remove the cluster of the demo with all its processes."""
     cluster.down(CLUSTER_NAME, progress=progress)
 
 
-def wait_for(look: Callable[[], T], what: str, *, seconds: float = _WAIT_SECONDS) -> T:
-    """The first true answer of `look`, which is asked again and again for a while."""
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > end:
-            raise WindlassError("DemoFailed", f"{what} was not seen in {seconds:g} s")
+def wait_for(poll: Callable[[], T], subject: str, *, seconds: float = _WAIT_SECONDS) -> T:
+    """Call `poll` until its result is true, and return that; `DemoFailed` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (result := poll()):
+        if time.monotonic() > deadline:
+            raise WindlassError("DemoFailed", f"{subject} was not seen in {seconds:g} s")
         time.sleep(0.02)
-    return found
+    return result
 
 
-def _start_git_server(ground: DemoCluster) -> None:
-    if not ground.password_file.exists():
-        files.write_atomically(ground.password_file, secrets.token_hex(16).encode(), mode=0o600)
-    if not ports.is_free(ground.git_port):
+def _start_git_server(demo: DemoCluster) -> None:
+    if not demo.password_file.exists():
+        files.write_atomically(demo.password_file, secrets.token_hex(16).encode(), mode=0o600)
+    if not ports.is_free(demo.git_port):
         return
     arguments = [
         "dev",
         "git",
-        f"--root={ground.cluster.directory / 'git'}",
-        f"--port={ground.git_port}",
+        f"--root={demo.cluster.directory / 'git'}",
+        f"--port={demo.git_port}",
         *(f"--create={name}" for name in REPOSITORIES),
-        f"--password-file={ground.password_file}",
-        *((f"--node={ground.cluster.name}",) if ground.has_node else ()),
+        f"--password-file={demo.password_file}",
+        *((f"--node={demo.cluster.name}",) if demo.has_node else ()),
     ]
-    processes.start_background(ground.cluster.directory, "git", arguments)
+    processes.start_background(demo.cluster.directory, "git", arguments)
 
 
-def _start_operator(ground: DemoCluster) -> None:
-    if _is_operator_ready(ground):
+def _start_operator(demo: DemoCluster) -> None:
+    if _is_operator_ready(demo):
         return
     arguments = [
         "run",
         "--dev",
-        f"--kubeconfig={ground.cluster.admin_kubeconfig}",
-        f"--health-probe-bind-address=127.0.0.1:{ground.probe_port}",
-        f"--metrics-bind-address=127.0.0.1:{ground.metrics_port}",
+        f"--kubeconfig={demo.cluster.admin_kubeconfig}",
+        f"--health-probe-bind-address=127.0.0.1:{demo.probe_port}",
+        f"--metrics-bind-address=127.0.0.1:{demo.metrics_port}",
         "--environments-poll-interval=1s",
     ]
-    processes.start_background(ground.cluster.directory, "operator", arguments)
+    processes.start_background(demo.cluster.directory, "operator", arguments)
 
 
-def _is_operator_ready(ground: DemoCluster) -> bool:
-    return _http_get(ground.probe_port, "/readyz") is not None
+def _is_operator_ready(demo: DemoCluster) -> bool:
+    return _http_get(demo.probe_port, "/readyz") is not None
 
 
 def _run_git(directory: Path, *arguments: str, stdin: str = "") -> str:
@@ -195,19 +201,19 @@ def _run_git(directory: Path, *arguments: str, stdin: str = "") -> str:
 
 def _http_get(port: int, path: str) -> str | None:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
-            text: bytes = answer.read()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as response:
+            text: bytes = response.read()
             return text.decode()
     except (urllib.error.URLError, OSError):
         return None
 
 
 def indent(text: str) -> str:
-    """Something that was observed, set off from what is told."""
+    """`text` indented: observed output, set off from the narration."""
     return "\n".join(f"    {line}" for line in text.strip().splitlines())
 
 
 def story_heading(number: int, title: str) -> str:
-    """The beginning of a story."""
+    """The underlined heading of a story."""
     line = f"{number}  {title}"
     return f"\n{line}\n{'─' * len(line)}"

@@ -78,113 +78,113 @@ spec: {{selector: {{app: web}}, ports: [{{port: 80, targetPort: 8080}}]}}
 """
 
 
-def prepare(ground: DemoCluster) -> None:
-    """A team, its repository, something to run, and a stranger who will try to get in."""
+def prepare(demo: DemoCluster) -> None:
+    """Create a team's namespace, its repository and image, and a pod outside the environment."""
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _TEAM}}
-    ground.kubectl("apply", "-f", "-", stdin=json.dumps(team))
-    ground.kubectl("delete", "environment", "preview", "-n", _TEAM, "--ignore-not-found")
-    ground.commit(_REPOSITORY, "Open the shop", _manifests(ground, 1))
-    if ground.has_node:
-        _load_image(ground)
-        wait_for(lambda: ground.get(_ACCOUNT), "the team's default account")
-        ground.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger_pod()))
+    demo.kubectl("apply", "-f", "-", stdin=json.dumps(team))
+    demo.kubectl("delete", "environment", "preview", "-n", _TEAM, "--ignore-not-found")
+    demo.commit(_REPOSITORY, "Open the shop", _manifests(demo, 1))
+    if demo.has_node:
+        _load_image(demo)
+        wait_for(lambda: demo.get(_ACCOUNT), "the team's default account")
+        demo.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger_pod()))
 
 
-def play(ground: DemoCluster, progress: ProgressReporter, tell: Callable[[str], None]) -> bool:
-    """Tell the story; whether everything that was promised was seen."""
+def play(demo: DemoCluster, progress: ProgressReporter, echo: Callable[[str], None]) -> bool:
+    """Play the story; return whether everything it promises was observed."""
     del progress
-    if not ground.has_node:
-        tell(f"(without a node nothing can run; what would run is applied: {ground.no_node})")
-    first = ground.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
-    ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
-    tell("\n$ kubectl -n team-a apply -f environment.yaml   # a copy of branch main, please")
+    if not demo.has_node:
+        echo(f"(without a node nothing can run; what would run is applied: {demo.no_node})")
+    first = demo.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
+    demo.kubectl("apply", "-f", "-", stdin=_objects(demo))
+    echo("\n$ kubectl -n team-a apply -f environment.yaml   # a copy of branch main, please")
     try:
-        seen = _show_ready(ground, first, 1, tell)
-        second = ground.commit(_REPOSITORY, "Say it again, nicer", _manifests(ground, 2))
-        tell(f"\n$ git push   # {second[:8]} Say it again, nicer")
-        return all((seen, _show_ready(ground, second, 2, tell), _show_isolation(ground, tell)))
+        first_ready = _show_ready(demo, first, 1, echo)
+        second = demo.commit(_REPOSITORY, "Say it again, nicer", _manifests(demo, 2))
+        echo(f"\n$ git push   # {second[:8]} Say it again, nicer")
+        return all((first_ready, _show_ready(demo, second, 2, echo), _show_isolation(demo, echo)))
     except WindlassError as error:
-        tell(f"  NOT SEEN: {error.message}")
+        echo(f"  NOT SEEN: {error.message}")
         return False
 
 
-def _manifests(ground: DemoCluster, version: int) -> dict[str, str]:
+def _manifests(demo: DemoCluster, version: int) -> dict[str, str]:
     text = _PAGE_CONFIG_MAP.format(page=_PAGE_TEXT.format(version=version))
-    if ground.has_node:
+    if demo.has_node:
         text += _WORKLOAD.format(version=version)
     return {"deploy/shop.yaml": text}
 
 
-def _objects(ground: DemoCluster) -> str:
-    password = ground.password_file.read_text()
-    return _OBJECTS.format(url=ground.url(_REPOSITORY), password=password)
+def _objects(demo: DemoCluster) -> str:
+    password = demo.password_file.read_text()
+    return _OBJECTS.format(url=demo.url(_REPOSITORY), password=password)
 
 
-def _show_ready(
-    ground: DemoCluster, commit: str, version: int, tell: Callable[[str], None]
-) -> bool:
-    """Wait until the Environment serves a commit, and tell what it and its page say."""
-    began = time.monotonic()
-    found = wait_for(
-        lambda: _find_serving(ground, commit), f"commit {commit[:8]} ready", seconds=120.0
+def _show_ready(demo: DemoCluster, commit: str, version: int, echo: Callable[[str], None]) -> bool:
+    """Wait until the Environment serves `commit`; print its steps and its page."""
+    started = time.monotonic()
+    environment = wait_for(
+        lambda: _find_serving(demo, commit), f"commit {commit[:8]} ready", seconds=120.0
     )
-    assert found is not None, "only what was seen ends the wait"
-    place = found["status"]["namespace"]
-    tell(f"  ready {time.monotonic() - began:.1f} s later, in namespace {place}:")
-    rows = found["status"]["steps"]
-    tell(indent("\n".join(f"{row['name']:10} {row.get('message', '')}" for row in rows)))
-    if not ground.has_node:
+    assert environment is not None, "wait_for returns a true result"
+    namespace = environment["status"]["namespace"]
+    echo(f"  ready {time.monotonic() - started:.1f} s later, in namespace {namespace}:")
+    rows = environment["status"]["steps"]
+    echo(indent("\n".join(f"{row['name']:10} {row.get('message', '')}" for row in rows)))
+    if not demo.has_node:
         return True
-    tell("  the page, asked for inside the environment:")
-    tell(indent(_wait_for_page(ground, place, _PAGE_TEXT.format(version=version))))
+    echo("  the page, asked for inside the environment:")
+    echo(indent(_wait_for_page(demo, namespace, _PAGE_TEXT.format(version=version))))
     return True
 
 
-def _find_serving(ground: DemoCluster, commit: str) -> Object | None:
-    found = ground.get(_ENVIRONMENT)
-    status = found.get("status") or {}
+def _find_serving(demo: DemoCluster, commit: str) -> Object | None:
+    environment = demo.get(_ENVIRONMENT)
+    status = environment.get("status") or {}
     commits = (status.get("serving") or {}).get("commits") or {}
-    return found if status.get("phase") == "Ready" and commits.get("app") == commit else None
+    return environment if status.get("phase") == "Ready" and commits.get("app") == commit else None
 
 
-def _wait_for_page(ground: DemoCluster, place: str, wanted: str) -> str:
-    """What the Service answers to a pod of the same environment, once it is `wanted`.
+def _wait_for_page(demo: DemoCluster, namespace: str, expected: str) -> str:
+    """The page of the Service as fetched inside the environment, once it is `expected`.
 
-    For a second after a rollout the packet filter still leads to the pod before.
+    For a second after a rollout kube-proxy still routes to the old pod.
     """
-    address = _service_address(ground, place)
+    address = _service_address(demo, namespace)
 
     def fetch() -> str:
-        page = _fetch_page(ground, place, "deploy/web", address)
-        return page if wanted in page else ""
+        page = _fetch_page(demo, namespace, "deploy/web", address)
+        return page if expected in page else ""
 
-    return wait_for(fetch, f"the page {wanted!r}")
+    return wait_for(fetch, f"the page {expected!r}")
 
 
-def _fetch_page(ground: DemoCluster, place: str, pod: str, address: str) -> str:
+def _fetch_page(demo: DemoCluster, namespace: str, pod: str, address: str) -> str:
     script = f"printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 2 {address} 80"
-    said = ground.kubectl(
-        "exec", "-n", place, pod, "--", "busybox", "sh", "-c", script, check=False
+    output = demo.kubectl(
+        "exec", "-n", namespace, pod, "--", "busybox", "sh", "-c", script, check=False
     )
-    return "\n".join(line for line in said.splitlines() if "Welcome" in line)
+    return "\n".join(line for line in output.splitlines() if "Welcome" in line)
 
 
-def _service_address(ground: DemoCluster, place: str) -> str:
-    return ground.kubectl("get", "service", "web", "-n", place, "-o", "jsonpath={.spec.clusterIP}")
+def _service_address(demo: DemoCluster, namespace: str) -> str:
+    return demo.kubectl(
+        "get", "service", "web", "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"
+    )
 
 
-def _show_isolation(ground: DemoCluster, tell: Callable[[str], None]) -> bool:
-    """Show that a stranger cannot connect."""
-    place = ground.get(_ENVIRONMENT)["status"]["namespace"]
-    names = ground.kubectl("get", "networkpolicies", "-n", place, "-o", "name").split()
-    tell(f"  {len(names)} network policies hold it in")
-    if not ground.has_node:
+def _show_isolation(demo: DemoCluster, echo: Callable[[str], None]) -> bool:
+    """Show that a pod outside the environment cannot connect."""
+    namespace = demo.get(_ENVIRONMENT)["status"]["namespace"]
+    names = demo.kubectl("get", "networkpolicies", "-n", namespace, "-o", "name").split()
+    echo(f"  {len(names)} network policies hold it in")
+    if not demo.has_node:
         return bool(names)
-    ground.kubectl("wait", "--for=condition=Ready", "pod/stranger", "-n", _TEAM, "--timeout=60s")
-    address = _service_address(ground, place)
-    tell(f"\n$ kubectl -n team-a exec stranger -- nc -w 2 {address} 80   # somebody else's pod")
-    page = _fetch_page(ground, _TEAM, "stranger", address)
-    tell("  IT GOT IN" if page else "  no connection: the fence holds")
+    demo.kubectl("wait", "--for=condition=Ready", "pod/stranger", "-n", _TEAM, "--timeout=60s")
+    address = _service_address(demo, namespace)
+    echo(f"\n$ kubectl -n team-a exec stranger -- nc -w 2 {address} 80   # somebody else's pod")
+    page = _fetch_page(demo, _TEAM, "stranger", address)
+    echo("  IT GOT IN" if page else "  no connection: the fence holds")
     return not page
 
 
@@ -203,17 +203,17 @@ def _stranger_pod() -> Object:
     }
 
 
-def _load_image(ground: DemoCluster) -> None:
-    """An image with a shell and a web server in one small program."""
-    found = debian_packages.provide_packages("busybox", ["busybox-static"], SilentReporter())
-    places = (found / "bin/busybox", found / "usr/bin/busybox")
-    program = next(path for path in places if path.exists()).read_bytes()
+def _load_image(demo: DemoCluster) -> None:
+    """Import an image with a shell and a web server, both from one static busybox."""
+    unpacked = debian_packages.provide_packages("busybox", ["busybox-static"], SilentReporter())
+    candidates = (unpacked / "bin/busybox", unpacked / "usr/bin/busybox")
+    program = next(path for path in candidates if path.exists()).read_bytes()
     layer = oci_archive.build_layer({"bin/busybox": (0o755, program)}, compress=False)
     image = oci_archive.ContainerImage(
         [layer], environment={"PATH": "/bin"}, architecture=containerd.image_architecture()
     )
-    file = ground.cluster.directory / "node" / "shell.tar"
+    file = demo.cluster.directory / "node" / "shell.tar"
     files.write_atomically(file, oci_archive.build_archive(image, _IMAGE))
-    now = cluster_state.load_state(ground.cluster.directory)
-    assert now is not None, "a desk has a state"
-    containerd.import_images(now, ground.cluster.directory, file)
+    state = cluster_state.load_state(demo.cluster.directory)
+    assert state is not None, "a LocalCluster is read from a state"
+    containerd.import_images(state, demo.cluster.directory, file)

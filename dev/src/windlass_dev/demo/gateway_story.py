@@ -21,7 +21,7 @@ TITLE = "A push appears on a gateway, which scans it"
 
 _REPOSITORY = "plant"
 _SITE = "site-1"
-_TOKEN = "ci:not-so-secret"  # noqa: S105 - the mock gateway's, at the desk
+_TOKEN = "ci:not-so-secret"  # noqa: S105 - the mock gateway's, on a local cluster
 _REQUESTED_AT = "windlass.dev/requestedAt"
 _VIEW = "services/site/projects/line/com.inductiveautomation.perspective/views/Overview"
 _VIEW_ON_GATEWAY = (
@@ -56,48 +56,48 @@ spec:
 """
 
 
-def prepare(ground: DemoCluster) -> None:
-    """Begin to start a gateway with its agent on a first commit."""
-    if not ground.has_node:
+def prepare(demo: DemoCluster) -> None:
+    """Create a gateway pod with its agent on a first commit; do not wait for it."""
+    if not demo.has_node:
         return
-    ground.kubectl("delete", "namespace", _SITE, "--ignore-not-found")
-    ground.commit(_REPOSITORY, "Show the line", _files("Line 1"))
-    windlass_container.load_image(ground.cluster)
-    ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
-    ground.kubectl("apply", "-f", "-", stdin=json.dumps(_pod(ground)))
+    demo.kubectl("delete", "namespace", _SITE, "--ignore-not-found")
+    demo.commit(_REPOSITORY, "Show the line", _files("Line 1"))
+    windlass_container.load_image(demo.cluster)
+    demo.kubectl("apply", "-f", "-", stdin=_objects(demo))
+    demo.kubectl("apply", "-f", "-", stdin=json.dumps(_pod(demo)))
 
 
-def play(ground: DemoCluster, progress: ProgressReporter, tell: Callable[[str], None]) -> bool:
-    """Tell the story; whether everything that was promised was seen."""
-    if not ground.has_node:
-        tell(f"(left out: a gateway needs a pod, and there is no node: {ground.no_node})")
+def play(demo: DemoCluster, progress: ProgressReporter, echo: Callable[[str], None]) -> bool:
+    """Play the story; return whether everything it promises was observed."""
+    if not demo.has_node:
+        echo(f"(left out: a gateway needs a pod, and there is no node: {demo.no_node})")
         return True
-    tell("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # beside the first story: follow main")
+    echo("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # beside the first story: follow main")
     with progress.step("waiting for the gateway and its agent, begun beside the first story"):
         pod = "pod/area-1"
-        ground.kubectl("wait", "--for=condition=Ready", pod, "-n", _SITE, "--timeout=120s")
+        demo.kubectl("wait", "--for=condition=Ready", pod, "-n", _SITE, "--timeout=120s")
     try:
-        first = ground.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
-        _wait_for_commit(ground, first, "Line 1")
-        tell("  on its disk before the gateway started, and reported:")
-        seen = _show_gateway(ground, tell)
-        second = ground.commit(_REPOSITORY, "Name the line", _files("Bottling"))
-        tell(f"\n$ git push   # {second[:8]} Name the line")
-        _request_sync(ground, tell)
-        on_disk, reported = _wait_for_commit(ground, second, "Bottling")
-        tell(f"  on its disk {on_disk:.1f} s later, scanned and reported after {reported:.1f} s:")
-        return seen and _show_gateway(ground, tell)
+        first = demo.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
+        _wait_for_commit(demo, first, "Line 1")
+        echo("  on its disk before the gateway started, and reported:")
+        first_shown = _show_gateway(demo, echo)
+        second = demo.commit(_REPOSITORY, "Name the line", _files("Bottling"))
+        echo(f"\n$ git push   # {second[:8]} Name the line")
+        _request_sync(demo, echo)
+        on_disk, reported = _wait_for_commit(demo, second, "Bottling")
+        echo(f"  on its disk {on_disk:.1f} s later, scanned and reported after {reported:.1f} s:")
+        return first_shown and _show_gateway(demo, echo)
     except WindlassError as error:
-        tell(f"  NOT SEEN: {error.message}")
+        echo(f"  NOT SEEN: {error.message}")
         return False
 
 
-def _request_sync(ground: DemoCluster, tell: Callable[[str], None]) -> None:
-    """Have the remote looked at, as a pipeline would after a push."""
-    asked = ("annotate", "ignitionsync", "site", "-n", _SITE, "--overwrite")
-    mark = f"{_REQUESTED_AT}={datetime.now(UTC).isoformat(timespec='seconds')}"
-    tell(f"$ kubectl {' '.join(asked)} {mark}   # else within 5 s")
-    ground.kubectl(*asked, mark)
+def _request_sync(demo: DemoCluster, echo: Callable[[str], None]) -> None:
+    """Request a sync by annotation, as a pipeline would after a push."""
+    command = ("annotate", "ignitionsync", "site", "-n", _SITE, "--overwrite")
+    annotation = f"{_REQUESTED_AT}={datetime.now(UTC).isoformat(timespec='seconds')}"
+    echo(f"$ kubectl {' '.join(command)} {annotation}   # else within 5 s")
+    demo.kubectl(*command, annotation)
 
 
 def _files(title: str) -> dict[str, str]:
@@ -120,12 +120,12 @@ def _json(value: Object) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def _objects(ground: DemoCluster) -> str:
-    password = ground.password_file.read_text()
-    return _OBJECTS.format(url=ground.url(_REPOSITORY), password=password, token=_TOKEN)
+def _objects(demo: DemoCluster) -> str:
+    password = demo.password_file.read_text()
+    return _OBJECTS.format(url=demo.url(_REPOSITORY), password=password, token=_TOKEN)
 
 
-def _pod(ground: DemoCluster) -> Object:
+def _pod(demo: DemoCluster) -> Object:
     return GatewayPod(
         name="area-1",
         namespace=_SITE,
@@ -133,62 +133,64 @@ def _pod(ground: DemoCluster) -> Object:
         service_path="services/site",
         api_key_secret="ignition-api",  # noqa: S106 - a name
         git_secret="plant-git",  # noqa: S106 - a name
-        git_host=ground.cluster.host,
+        git_host=demo.cluster.host,
     ).manifest()
 
 
-def _wait_for_commit(ground: DemoCluster, commit: str, title: str) -> tuple[float, float]:
-    """Wait for a commit; how long it took to the disk, and to the report."""
-    began = time.monotonic()
-    wait_for(lambda: title in _read_view(ground), f"{title} on the gateway's disk", seconds=120.0)
-    on_disk = time.monotonic() - began
-    wait_for(lambda: _is_synced(ground, commit), f"{commit[:8]} synced", seconds=60.0)
-    return on_disk, time.monotonic() - began
+def _wait_for_commit(demo: DemoCluster, commit: str, title: str) -> tuple[float, float]:
+    """Wait for a commit; return the seconds until it was on disk, and until it was reported."""
+    started = time.monotonic()
+    wait_for(lambda: title in _read_view(demo), f"{title} on the gateway's disk", seconds=120.0)
+    on_disk = time.monotonic() - started
+    wait_for(lambda: _is_synced(demo, commit), f"{commit[:8]} synced", seconds=60.0)
+    return on_disk, time.monotonic() - started
 
 
-def _show_gateway(ground: DemoCluster, tell: Callable[[str], None]) -> bool:
-    """Tell what disk, gateway and operator say; whether the gateway read whole files only."""
-    tell(indent(_read_view(ground)))
-    scans, torn = _query_gateway(ground, "/posts"), _count_torn_reads(ground)
-    tell(f"  the gateway counts its scans: {json.dumps(scans)}, torn reads: {torn}")
-    tell(indent(ground.kubectl("get", "ignitionsync", "-n", _SITE)))
+def _show_gateway(demo: DemoCluster, echo: Callable[[str], None]) -> bool:
+    """Print file, scans and status; return whether the gateway had no torn reads."""
+    echo(indent(_read_view(demo)))
+    scans, torn = _query_gateway(demo, "/posts"), _count_torn_reads(demo)
+    echo(f"  the gateway counts its scans: {json.dumps(scans)}, torn reads: {torn}")
+    echo(indent(demo.kubectl("get", "ignitionsync", "-n", _SITE)))
     return not torn
 
 
-def _read_view(ground: DemoCluster) -> str:
-    return _exec_in_gateway(ground, "cat", _VIEW_ON_GATEWAY)
+def _read_view(demo: DemoCluster) -> str:
+    return _exec_in_gateway(demo, "cat", _VIEW_ON_GATEWAY)
 
 
-def _is_synced(ground: DemoCluster, commit: str) -> bool:
-    found = ground.get(f"/apis/sync.ignition.io/v1alpha1/namespaces/{_SITE}/ignitionsyncs/site")
-    status = found.get("status") or {}
+def _is_synced(demo: DemoCluster, commit: str) -> bool:
+    ignition_sync = demo.get(
+        f"/apis/sync.ignition.io/v1alpha1/namespaces/{_SITE}/ignitionsyncs/site"
+    )
+    status = ignition_sync.get("status") or {}
     ready = any(
         row["type"] == "Ready" and row["status"] == "True" for row in status.get("conditions") or []
     )
     return ready and status.get("lastSyncCommit") == commit
 
 
-def _count_torn_reads(ground: DemoCluster) -> int:
-    """How often the gateway saw files that do not belong together."""
-    return len(_query_gateway(ground, "/torn"))
+def _count_torn_reads(demo: DemoCluster) -> int:
+    """The number of torn reads of the gateway."""
+    return len(_query_gateway(demo, "/torn"))
 
 
-def _query_gateway(ground: DemoCluster, path: str) -> Object:
-    """What the gateway says of itself; silence is no answer."""
+def _query_gateway(demo: DemoCluster, path: str) -> Object:
+    """The document at `path` of the gateway's control port; retried while there is no response."""
     url = f"http://127.0.0.1:{gateway_pod.CONTROL_PORT}{path}"
     script = f"import urllib.request as u;print(u.urlopen({url!r}).read().decode())"
     python = str(Path(sys.prefix) / "bin" / "python")
-    said = wait_for(
-        lambda: _exec_in_gateway(ground, python, "-c", script), f"the gateway's word on {path}"
+    output = wait_for(
+        lambda: _exec_in_gateway(demo, python, "-c", script), f"the gateway's word on {path}"
     )
-    found: Object = json.loads(said)
-    return found
+    answer: Object = json.loads(output)
+    return answer
 
 
-def _exec_in_gateway(ground: DemoCluster, *command: str) -> str:
-    """What a command says inside the gateway's container, nothing if it fails."""
+def _exec_in_gateway(demo: DemoCluster, *command: str) -> str:
+    """The output of a command in the gateway's container; empty if it fails."""
     container = ("-c", gateway_pod.GATEWAY_CONTAINER)
     try:
-        return ground.kubectl("exec", "-n", _SITE, "area-1", *container, "--", *command)
+        return demo.kubectl("exec", "-n", _SITE, "area-1", *container, "--", *command)
     except WindlassError:
         return ""

@@ -46,14 +46,18 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
-    """One thing one person does."""
+    """One kubectl command of one person."""
 
     person: str
+    """The user that the API server sees, and the author of the commit."""
     meaning: str
+    """The narration."""
     arguments: tuple[str, ...]
+    """Of kubectl."""
 
     @property
     def command(self) -> str:
+        """The command line, for printing."""
         return shlex.join(("kubectl", *self.arguments))
 
 
@@ -86,24 +90,24 @@ STEPS = (
 )
 
 
-def prepare(ground: DemoCluster) -> None:
-    """Let both people do everything."""
+def prepare(demo: DemoCluster) -> None:
+    """Bind every person of the story to cluster-admin."""
     for person in sorted({step.person for step in STEPS}):
-        ground.kubectl("apply", "-f", "-", stdin=_admin_binding(person))
+        demo.kubectl("apply", "-f", "-", stdin=_admin_binding(person))
 
 
-def play(ground: DemoCluster, progress: ProgressReporter, tell: Callable[[str], None]) -> bool:
-    """Tell the story; whether everything that was promised was seen."""
+def play(demo: DemoCluster, progress: ProgressReporter, echo: Callable[[str], None]) -> bool:
+    """Play the story; return whether everything it promises was observed."""
     with progress.step("waiting until authors can be proven"):
-        wait_for(lambda: ground.metric("windlass_mirror_authors_provable") == 1.0, "the witness")
+        wait_for(lambda: demo.metric("windlass_mirror_authors_provable") == 1.0, "the witness")
     with progress.step("telling windlass what to mirror, and where to"):
-        ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
-        first = wait_for(lambda: _first_commit(ground), "the first commit")
-    tell(f"\n{first}\n")
+        demo.kubectl("apply", "-f", "-", stdin=_objects(demo))
+        first = wait_for(lambda: _first_commit(demo), "the first commit")
+    echo(f"\n{first}\n")
     with progress.step("clearing away what an earlier run left"):
-        ground.kubectl("delete", "namespace", _NAMESPACE, "--ignore-not-found")
-    seen = [_run_step(ground, step, tell) for step in STEPS]
-    return all(seen)
+        demo.kubectl("delete", "namespace", _NAMESPACE, "--ignore-not-found")
+    observed = [_run_step(demo, step, echo) for step in STEPS]
+    return all(observed)
 
 
 def _admin_binding(person: str) -> str:
@@ -115,40 +119,40 @@ def _admin_binding(person: str) -> str:
     )
 
 
-def _objects(ground: DemoCluster) -> str:
-    password = ground.password_file.read_text()
-    return _OBJECTS.format(url=ground.url(_REPOSITORY), password=password)
+def _objects(demo: DemoCluster) -> str:
+    password = demo.password_file.read_text()
+    return _OBJECTS.format(url=demo.url(_REPOSITORY), password=password)
 
 
-def _run_step(ground: DemoCluster, step: StoryStep, tell: Callable[[str], None]) -> bool:
-    """One person does one thing; the commit that follows is told."""
-    before = ground.git_log(_REPOSITORY, "--format=%H", "-1", "main").strip()
-    tell(f"\n$ # {step.person}: {step.meaning}\n$ {step.command}")
-    began = time.monotonic()
-    tell(ground.kubectl(*step.arguments, person=step.person).strip())
+def _run_step(demo: DemoCluster, step: StoryStep, echo: Callable[[str], None]) -> bool:
+    """Run one command and print the commit that follows; False if none came in time."""
+    before = demo.git_log(_REPOSITORY, "--format=%H", "-1", "main").strip()
+    echo(f"\n$ # {step.person}: {step.meaning}\n$ {step.command}")
+    started = time.monotonic()
+    echo(demo.kubectl(*step.arguments, person=step.person).strip())
     try:
-        commit = wait_for(lambda: _find_commit(ground, before, step), f"a commit by {step.person}")
+        commit = wait_for(lambda: _find_commit(demo, before, step), f"a commit by {step.person}")
     except WindlassError as error:
-        tell(f"  NOT SEEN: {error.message}")
+        echo(f"  NOT SEEN: {error.message}")
         return False
-    tell(f"  seen in Git {time.monotonic() - began:.2f} s after the command began:")
-    shown = "commit %h%nAuthor: %an <%ae>%n%n    %s"
-    tell(indent(ground.git_log(_REPOSITORY, "-1", "-p", f"--format={shown}", commit)))
+    echo(f"  seen in Git {time.monotonic() - started:.2f} s after the command began:")
+    log_format = "commit %h%nAuthor: %an <%ae>%n%n    %s"
+    echo(indent(demo.git_log(_REPOSITORY, "-1", "-p", f"--format={log_format}", commit)))
     return True
 
 
-def _find_commit(ground: DemoCluster, before: str, step: StoryStep) -> str:
-    """The newest commit since `before`, if it is by the person of the step."""
-    rows = ground.git_log(_REPOSITORY, "--format=%H %an", f"{before}..main").split("\n")
-    mine = [row.partition(" ")[0] for row in rows if row.endswith(f" {step.person}")]
-    return mine[0] if mine else ""
+def _find_commit(demo: DemoCluster, before: str, step: StoryStep) -> str:
+    """The newest commit since `before` by the person of the step; empty if there is none."""
+    rows = demo.git_log(_REPOSITORY, "--format=%H %an", f"{before}..main").split("\n")
+    matching = [row.partition(" ")[0] for row in rows if row.endswith(f" {step.person}")]
+    return matching[0] if matching else ""
 
 
-def _first_commit(ground: DemoCluster) -> str:
-    """The commit that everything began with."""
-    root = ground.git_log(_REPOSITORY, "--max-parents=0", "--format=%H", "main").strip()
+def _first_commit(demo: DemoCluster) -> str:
+    """The root commit as `git log` prints it; empty until the first snapshot is pushed."""
+    root = demo.git_log(_REPOSITORY, "--max-parents=0", "--format=%H", "main").strip()
     if not root:
         return ""
-    shown = "commit %h%nAuthor: %an <%ae>%n%n    %s%n"
-    text = ground.git_log(_REPOSITORY, "-1", f"--format={shown}", "--shortstat", root)
+    log_format = "commit %h%nAuthor: %an <%ae>%n%n    %s%n"
+    text = demo.git_log(_REPOSITORY, "-1", f"--format={log_format}", "--shortstat", root)
     return text if _FIRST_COMMIT_MARKER in text else ""

@@ -1,8 +1,10 @@
-"""The demo: plays its stories one after the other on one cluster.
+"""The demo (`windlass dev demo`): plays its stories one after the other on one cluster.
 
 Everything that is printed was observed. A promise that is not observed in time makes the
-demo fail. Everything is left running to explore; playing again uses what is there.
-What a story needs before it can begin is prepared while the ones before it are played.
+demo fail. Everything is left running to explore; playing again uses what is running.
+What a story needs before it can begin is prepared while the earlier ones are played.
+
+A story is a module with `TITLE`, `prepare(demo)` and `play(demo, progress, echo)`.
 """
 
 from __future__ import annotations
@@ -18,34 +20,34 @@ from windlass_dev.progress import ProgressReporter
 STORIES: tuple[ModuleType, ...] = (mirror_story, gateway_story, environment_story)
 
 
-def play_all(progress: ProgressReporter, tell: Callable[[str], None]) -> bool:
-    """Bring everything up and play all stories; whether all that was promised was seen."""
-    ground = demo_cluster.bring_up(progress)
-    seen: list[bool] = []
+def play_all(progress: ProgressReporter, echo: Callable[[str], None]) -> bool:
+    """Bring the cluster up and play all stories; return whether all promises were observed."""
+    demo = demo_cluster.bring_up(progress)
+    observed: list[bool] = []
     with ThreadPoolExecutor(len(STORIES)) as pool:
-        prepared = [pool.submit(story.prepare, ground) for story in STORIES]
+        prepared = [pool.submit(story.prepare, demo) for story in STORIES]
         for number, (story, ready) in enumerate(zip(STORIES, prepared, strict=True), 1):
-            tell(story_heading(number, story.TITLE))
+            echo(story_heading(number, story.TITLE))
             ready.result()
-            seen.append(story.play(ground, progress, tell))
-    tell(_closing_text(ground))
-    return all(seen)
+            observed.append(story.play(demo, progress, echo))
+    echo(_closing_text(demo))
+    return all(observed)
 
 
 def remove_all(progress: ProgressReporter) -> None:
-    """End everything the demo left running."""
+    """Remove everything that the demo left running."""
     demo_cluster.remove_cluster(progress)
 
 
-def _closing_text(ground: DemoCluster) -> str:
-    name = ground.cluster.name
+def _closing_text(demo: DemoCluster) -> str:
+    name = demo.cluster.name
     return f"""
 Everything is still running. To look around:
 
   eval "$(.venv/bin/windlass dev env --name {name} --user alice)"
   kubectl get windlass -A                  # everything that windlass looks after
-  git --git-dir={ground.repository("infra")} log -p main
-  tail {ground.cluster.directory}/logs/operator.log
+  git --git-dir={demo.repository("infra")} log -p main
+  tail {demo.cluster.directory}/logs/operator.log
 
 To stop and remove all of it: make demo-down
 """
