@@ -47,6 +47,7 @@ class ClusterState:
     """A cluster: its ports and programs, chosen once, and its processes."""
 
     name: str
+    """The name given to `windlass dev up`; with a node also the node's name."""
     ports: Mapping[str, int]
     """Listening port by component; chosen when the cluster is created."""
     binaries: Mapping[str, str]
