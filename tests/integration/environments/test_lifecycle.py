@@ -335,7 +335,7 @@ async def test_a_fault_of_ours_is_shown_in_phase_and_ready(
 
         with monkeypatch.context() as patched:
             patched.setattr(
-                "windlass.environments.namespace.namespace_manager.Spaces.ensure", broken
+                "windlass.environments.namespace.namespace_manager.NamespaceManager.ensure", broken
             )
             stamp = {"metadata": {"annotations": {"windlass.dev/requestedAt": "now"}}}
             await tenant.patch(ENVIRONMENTS, "one", stamp, tenant.namespace)

@@ -205,7 +205,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
     commit = commit_files(fleet.repository, {"a": "2"})
     async with (
         Connection.open(kubeconfig=kubeconfig) as blind,
-        controlling(blind, tmp_path / "blind", pods_patience_seconds=0.5),
+        controlling(blind, tmp_path / "blind", pods_timeout_seconds=0.5),
     ):
         told = await fleet.until_told("commit", commit)
         assert "one" in told["statusObjects"]
