@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.figure import Figure, at_most
 from bench.ground import Ground
-from tests.support import engine_memory
+from tests.support.gateways import engine_memory
 
 SMALL, LARGE = 800, 4
 

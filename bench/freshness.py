@@ -20,8 +20,8 @@ from bench import samples
 from bench.figure import Figure, at_most, median, percentile
 from bench.ground import Ground, await_synced
 from bench.many_files import git
-from tests.support.gitserver import PASSWORD
-from tests.support.mirrored import Mirrored
+from tests.support.git.http_server import PASSWORD
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.reverser.content.clean_object import ObjectReader
@@ -66,7 +66,7 @@ def measure(ground: Ground) -> Iterator[Figure]:
     yield _look_cost()
 
 
-async def _write(ground: Ground, mirrors: list[Mirrored]) -> list[float]:
+async def _write(ground: Ground, mirrors: list[MirroredNamespace]) -> list[float]:
     """Seconds of every write; each mirror has rested before its turn comes again."""
     user = ground.desk.user_kubeconfig("carol", ("dev",))
     rested = dict.fromkeys(range(len(mirrors)), 0.0)
@@ -81,7 +81,7 @@ async def _write(ground: Ground, mirrors: list[Mirrored]) -> list[float]:
     return waits[len(mirrors) :]  # the first lot creates what the others change
 
 
-async def _one_write(api: Api, joined: Mirrored, number: int) -> float:
+async def _one_write(api: Api, joined: MirroredNamespace, number: int) -> float:
     ref = joined.path / "refs" / "heads" / joined.branch
     made = samples.config_map(joined.namespace, "written", str(number))
     before = _tip(ref)
@@ -111,7 +111,7 @@ def _loops(ground: Ground, namespace: str) -> list[float]:
     work.mkdir()
     git(work, "init", "--quiet", "--initial-branch=main")
     git(work, "remote", "add", "origin", url)
-    admin = Mirrored(ground.desk, ground.git, namespace, "unused.git").admin
+    admin = MirroredNamespace(ground.desk, ground.git, namespace, "unused.git").admin
     rounds = []
     for number in range(_LOOPS):
         admin.apply(samples.config_map(namespace, "written", f"loop {number}"))

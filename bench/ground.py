@@ -17,10 +17,10 @@ from typing import Any, Self
 
 from bench import samples
 from bench.writer import Writer, write_all
-from tests.support.cluster import bind_cluster_admin
-from tests.support.gitserver import PASSWORD, Served, serving
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
+from tests.support.cluster.control_plane import bind_cluster_admin
+from tests.support.git.http_server import PASSWORD, RunningGitServer, running_git_server
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster import cluster
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.progress import ProgressReporter
@@ -60,11 +60,13 @@ class Ground:
         return desk
 
     @cached_property
-    def git(self) -> Served:
+    def git(self) -> RunningGitServer:
         """A smart-HTTP git server that asks for a password."""
         root = self.directory / "git"
         root.mkdir()
-        return self._stack.enter_context(serving(root, username="git", password=PASSWORD))
+        return self._stack.enter_context(
+            running_git_server(root, username="git", password=PASSWORD)
+        )
 
     @contextlib.contextmanager
     def operator(self, name: str) -> Iterator[Operator]:
@@ -107,9 +109,9 @@ class Ground:
         write_all(self.desk, numbers, create, writers=16)
 
     @contextlib.contextmanager
-    def mirrored(self, namespace: str, repository: str) -> Iterator[Mirrored]:
+    def mirrored(self, namespace: str, repository: str) -> Iterator[MirroredNamespace]:
         """A repository and a destination in `namespace`; whatever rule is made goes afterwards."""
-        joined = Mirrored(self.desk, self.git, namespace, repository)
+        joined = MirroredNamespace(self.desk, self.git, namespace, repository)
         joined.admin.apply(joined.secret(), joined.repo_config(), joined.git_destination())
         try:
             yield joined
@@ -132,7 +134,7 @@ def _proves_authors(operator: Operator) -> bool:
         return False
 
 
-def await_synced(joined: Mirrored, *, seconds: float) -> None:
+def await_synced(joined: MirroredNamespace, *, seconds: float) -> None:
     """Until the rule is ready and its destination says that all is written."""
     joined.await_condition("watchrule", "rule", "Ready", seconds=seconds)
     joined.await_condition(
@@ -140,7 +142,7 @@ def await_synced(joined: Mirrored, *, seconds: float) -> None:
     )
 
 
-def await_files(joined: Mirrored, count: int, *, seconds: float) -> None:
+def await_files(joined: MirroredNamespace, count: int, *, seconds: float) -> None:
     """Until the branch on the server holds `count` files; looks again only when it moved."""
     ref = joined.path / "refs" / "heads" / joined.branch
     seen = b""

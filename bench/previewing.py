@@ -9,8 +9,14 @@ from dataclasses import dataclass, field
 
 from bench.figure import Figure, Goal, at_most, percentile
 from bench.ground import Ground
-from tests.support.gitserver import serving
-from tests.support.previews import CONFIG_MAP, ENVIRONMENTS, SERVICE, Previews, previews
+from tests.support.environments.environment_harness import (
+    CONFIG_MAP,
+    ENVIRONMENTS,
+    SERVICE,
+    EnvironmentHarness,
+    environment_harness,
+)
+from tests.support.git.http_server import running_git_server
 from windlass.environments.controller import EnvironmentsController
 
 COPIES = 20
@@ -56,8 +62,8 @@ async def _measured(ground: Ground) -> Times:
     namespace = ground.namespace("previews")
     directory = ground.directory / "previews"
     directory.mkdir()
-    with serving(directory / "git") as git:
-        async with previews(ground.desk, namespace, git, directory) as tenant:
+    with running_git_server(directory / "git") as git:
+        async with environment_harness(ground.desk, namespace, git, directory) as tenant:
             maps = [CONFIG_MAP.replace("settings", f"settings-{n}") for n in range(OBJECTS - 1)]
             tenant.commit({"deploy/all.yaml": "---\n".join([*maps, SERVICE])})
             async with tenant.running(poll_seconds=600.0) as controller:
@@ -67,7 +73,7 @@ async def _measured(ground: Ground) -> Times:
                     return await _all_at_once(tenant, controller)
 
 
-async def _all_at_once(tenant: Previews, controller: EnvironmentsController) -> Times:
+async def _all_at_once(tenant: EnvironmentHarness, controller: EnvironmentsController) -> Times:
     took = Times()
     # The metric knows ranges only; its source knows each one.
     observed = controller._metrics.record_rollout

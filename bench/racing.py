@@ -21,9 +21,9 @@ from pathlib import Path
 from bench.figure import Figure, at_most, median
 from bench.ground import Ground
 from bench.many_files import git
-from tests.support import worker_site
-from tests.support.gitserver import PASSWORD
-from tests.support.gitserver import git as bare_git
+from tests.support.git.http_server import PASSWORD
+from tests.support.git.http_server import git as bare_git
+from tests.support.reverser import branch_worker
 from windlass.reverser.attribution.author import Actor
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
 
@@ -58,7 +58,7 @@ def measure(ground: Ground) -> Iterator[Figure]:
 async def _worker(ground: Ground, turn: int) -> float:
     directory = ground.directory / f"racing-ours-{turn}"
     directory.mkdir()
-    async with worker_site.standing(ground.git, directory) as site:
+    async with branch_worker.running_worker(ground.git, directory) as site:
         site.worker._publisher.judge = _judge
         folder = await site.opened(window_seconds=0.0)
         with _foreign_writer(ground, site.repository, directory):

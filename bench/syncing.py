@@ -26,8 +26,8 @@ from pathlib import Path
 
 from bench.figure import Figure, Goal, at_least, median
 from bench.ground import Ground
-from tests.support.engine_site import SERVICE, EngineSite
-from tests.support.gitserver import commit_files
+from tests.support.gateways.engine_harness import SERVICE, EngineHarness
+from tests.support.git.http_server import commit_files
 from windlass.gateways.agent.interrupt import Interrupt
 from windlass.git.format.remote import Remote
 from windlass_dev.git_server.bare_repositories import git_environment
@@ -109,7 +109,7 @@ def _cpu_seconds() -> float:
 class _Ours:
     """The agent's engine; `floor` has the seconds that git children took in each sync."""
 
-    def __init__(self, site: EngineSite) -> None:
+    def __init__(self, site: EngineHarness) -> None:
         self._site = site
         self.floor: list[float] = []
         self.sync()
@@ -209,7 +209,7 @@ class _Served:
 
 
 @contextlib.contextmanager
-def _site(directory: Path) -> Iterator[tuple[EngineSite, str]]:
+def _site(directory: Path) -> Iterator[tuple[EngineHarness, str]]:
     root = directory / "srv"
     server = subprocess.Popen(
         [sys.executable, "-c", f"{_SERVE}serve_git(Path(sys.argv[1]), create=['site'])", str(root)],
@@ -221,7 +221,7 @@ def _site(directory: Path) -> Iterator[tuple[EngineSite, str]]:
         url = server.stdout.readline().strip()
         repository = next(root.iterdir())
         commit_files(repository, {_path(number): _content(number, 0) for number in range(FILES)})
-        site = EngineSite(_Served(url), repository, directory / "data", directory)  # type: ignore[arg-type]
+        site = EngineHarness(_Served(url), repository, directory / "data", directory)  # type: ignore[arg-type]
         try:
             yield site, url
         finally:

@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster
 
-pytest_plugins = ["tests.support.scenarios", "tests.support.spreading"]
+pytest_plugins = ["tests.support.plugins.scenario_report", "tests.support.plugins.xdist_groups"]
 
 # How long an example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile(
@@ -58,13 +58,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     _settle_memory()
     wanted = any(item.get_closest_marker("cluster") for item in session.items)
     if wanted and not session.config.option.collectonly:
-        from tests.support import cluster
+        from tests.support.cluster import control_plane
 
-        cluster.prepare()
-        cluster.remove_leftovers()
+        control_plane.prepare()
+        control_plane.remove_leftovers()
         nodes = [item for item in session.items if item.get_closest_marker("node")]
         if any(not item.get_closest_marker("skip") for item in nodes):
-            from tests.support import node
+            from tests.support.cluster import node
 
             node.prepare()
 
@@ -93,7 +93,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
     """The control plane that this run shares; only for tests marked `cluster`."""
-    from tests.support import cluster as support
+    from tests.support.cluster import control_plane as support
 
     with support.running() as desk:
         yield desk
@@ -102,7 +102,7 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture(scope="session")
 def node_cluster() -> Iterator[LocalCluster]:
     """The cluster with a node that this run shares; only for tests marked `cluster`, `node`."""
-    from tests.support import node as support
+    from tests.support.cluster import node as support
 
     with support.running("node") as desk:
         yield desk
@@ -111,7 +111,7 @@ def node_cluster() -> Iterator[LocalCluster]:
 @pytest.fixture(scope="session")
 def quiet_cluster() -> Iterator[LocalCluster]:
     """A control plane without an operator, for tests that run parts of one themselves."""
-    from tests.support import cluster as support
+    from tests.support.cluster import control_plane as support
 
     with support.running("quiet") as desk:
         yield desk
@@ -120,7 +120,7 @@ def quiet_cluster() -> Iterator[LocalCluster]:
 @pytest.fixture
 def namespace(cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own on the shared control plane."""
-    from tests.support import cluster as support
+    from tests.support.cluster import control_plane as support
 
     with support.fresh_namespace(cluster) as name:
         yield name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.support import contracts
+from tests.support.repository import contracts
 
 _ADVICE = """
 A contract with users changes only on purpose. If this is on purpose, change the golden files in
-tests/fixtures/contracts in the same commit: python -m tests.support.contracts
+tests/fixtures/contracts in the same commit: python -m tests.support.repository.contracts
 """
 
 
@@ -21,7 +21,7 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_contracts_are_what_their_golden_files_say() -> None:
     """Moving and renaming code changes no name that stands outside of it."""
-    done = _run("tests.support.contracts", "--check")
+    done = _run("tests.support.repository.contracts", "--check")
     assert done.returncode == 0, f"{done.stdout}{done.stderr}{_ADVICE}"
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from tests.support.kinds import kind_of
+from tests.support.cluster.api_kinds import get_kind
 
 _ROOT = Path(__file__).parents[2]
 _README = (_ROOT / "README.md").read_text()
@@ -47,7 +47,7 @@ def test_the_example_is_valid() -> None:
     block = re.search(r"```yaml\n(.*?)```", _README, re.DOTALL)
     assert block is not None
     for document in yaml.safe_load_all(block[1]):
-        kind = kind_of(document["kind"])
+        kind = get_kind(document["kind"])
         kind.resource.decode(msgspec.json.encode(document))
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from tests.support import specification
+from tests.support.repository import specification
 
 _ROOT = Path(__file__).parents[2]
 _CITING = ("src", "tests", "bench", "docs")

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.gitserver import Served, serving
+from tests.support.git.http_server import RunningGitServer, running_git_server
 
 if TYPE_CHECKING:
-    from tests.support.outskirts import Outskirts
-    from tests.support.previews import Previews
+    from tests.support.environments.environment_harness import EnvironmentHarness
+    from tests.support.environments.network_neighbors import NetworkNeighbors
     from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
-def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A git server that all tenants share."""
-    with serving(tmp_path_factory.mktemp("previews")) as served:
+    with running_git_server(tmp_path_factory.mktemp("previews")) as served:
         yield served
 
 
@@ -35,24 +35,24 @@ def node_operator(node_cluster: LocalCluster) -> Path:
 
 
 @pytest.fixture(scope="session")
-def outskirts(node_cluster: LocalCluster) -> Iterator[Outskirts]:
+def outskirts(node_cluster: LocalCluster) -> Iterator[NetworkNeighbors]:
     """Names to ask, addresses to be kept from, and somebody whom nothing keeps."""
-    from tests.support.outskirts import Outskirts
+    from tests.support.environments.network_neighbors import NetworkNeighbors
 
     with contextlib.ExitStack() as stack:
-        yield Outskirts.laid_out(node_cluster, stack)
+        yield NetworkNeighbors.laid_out(node_cluster, stack)
 
 
 @pytest.fixture
 async def tenant(
-    node_cluster: LocalCluster, node_operator: Path, preview_host: Served, tmp_path: Path
-) -> AsyncIterator[Previews]:
+    node_cluster: LocalCluster, node_operator: Path, preview_host: RunningGitServer, tmp_path: Path
+) -> AsyncIterator[EnvironmentHarness]:
     """A namespace of the test's own with a repository and nobody working on it yet."""
-    from tests.support import cluster as support
-    from tests.support.previews import previews
+    from tests.support.cluster import control_plane as support
+    from tests.support.environments.environment_harness import environment_harness
 
     with support.fresh_namespace(node_cluster, pods=True) as name:
-        async with previews(
+        async with environment_harness(
             node_cluster, name, preview_host, tmp_path, kubeconfig=node_operator
         ) as found:
             yield found

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import charts, helm
-from tests.support import node as nodes
-from tests.support.outskirts import serving_manifest
-from tests.support.previews import PODS, SECRETS, Previews
-from tests.support.waiting import eventually
+from tests.support.cluster import node as nodes
+from tests.support.environments import charts, helm
+from tests.support.environments.environment_harness import PODS, SECRETS, EnvironmentHarness
+from tests.support.environments.network_neighbors import serving_manifest
+from tests.support.processes.polling import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
@@ -61,12 +61,12 @@ def _chart(code: int, *, script: str = "") -> dict[str, str]:
     )
 
 
-async def _web(tenant: Previews, place: str) -> list[str]:
+async def _web(tenant: EnvironmentHarness, place: str) -> list[str]:
     rows = await tenant.api.list(PODS, place, label_selector="app=web")
     return [row["metadata"]["uid"] for row in rows if not row["metadata"].get("deletionTimestamp")]
 
 
-async def _serves(tenant: Previews, commit: str) -> Any:
+async def _serves(tenant: EnvironmentHarness, commit: str) -> Any:
     async def ready() -> Any:
         found = await tenant.get()
         serving = (found.get("status") or {}).get("serving") or {}
@@ -75,11 +75,13 @@ async def _serves(tenant: Previews, commit: str) -> Any:
     return await eventually(ready, f"{commit} serves", seconds=90)
 
 
-async def test_hooks_run_first_and_pods_stay_with_their_password(tenant: Previews) -> None:
+async def test_hooks_run_first_and_pods_stay_with_their_password(
+    tenant: EnvironmentHarness,
+) -> None:
     """A failed hook leaves the pod alone, and so does a chart that generates the same anew."""
     first = tenant.commit(_chart(0))
     templates = {"default": {"type": "helm", "path": "chart"}}
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates=templates), tenant.environment())
         await _serves(tenant, first)
         place = await tenant.place()

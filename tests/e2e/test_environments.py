@@ -10,12 +10,23 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.support import node as nodes
-from tests.support import pod_network
-from tests.support.outskirts import DNS, PUBLIC, WEB, Outskirts, serving_manifest
-from tests.support.pod_network import PodNetwork
-from tests.support.previews import ENVIRONMENTS, NAMESPACES, POLICIES, Previews
-from tests.support.waiting import eventually
+from tests.support.cluster import node as nodes
+from tests.support.cluster import pod_network
+from tests.support.cluster.pod_network import PodNetwork
+from tests.support.environments.environment_harness import (
+    ENVIRONMENTS,
+    NAMESPACES,
+    POLICIES,
+    EnvironmentHarness,
+)
+from tests.support.environments.network_neighbors import (
+    DNS,
+    PUBLIC,
+    WEB,
+    NetworkNeighbors,
+    serving_manifest,
+)
+from tests.support.processes.polling import eventually
 from windlass.environments import owned_objects
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
@@ -31,7 +42,7 @@ ABSENT = "windlass.dev/nobody-loaded-this:1"
 T = TypeVar("T")
 
 
-async def _pod(tenant: Previews, name: str = "one") -> dict[str, Any]:
+async def _pod(tenant: EnvironmentHarness, name: str = "one") -> dict[str, Any]:
     """The pod of an Environment that serves."""
     place = await tenant.place(name)
 
@@ -46,9 +57,9 @@ async def _pod(tenant: Previews, name: str = "one") -> dict[str, Any]:
     return found
 
 
-async def _network(desk: LocalCluster, tenant: Previews, name: str = "one") -> PodNetwork:
+async def _network(desk: LocalCluster, tenant: EnvironmentHarness, name: str = "one") -> PodNetwork:
     pod = (await _pod(tenant, name))["metadata"]
-    return await asyncio.to_thread(pod_network.of, desk, pod["namespace"], pod["name"])
+    return await asyncio.to_thread(pod_network.network_of_pod, desk, pod["namespace"], pod["name"])
 
 
 async def _soon(asks: Callable[[], T], what: str) -> T:
@@ -59,7 +70,7 @@ async def _soon(asks: Callable[[], T], what: str) -> T:
 
 @pytest.mark.scenario("E21", "E35", "E36", "E38", "E75")
 async def test_two_copies_run_and_do_not_meet(
-    tenant: Previews, node_cluster: LocalCluster, outskirts: Outskirts
+    tenant: EnvironmentHarness, node_cluster: LocalCluster, outskirts: NetworkNeighbors
 ) -> None:
     """They serve inside alone; the fence comes back, a crash heals, deletion ends all."""
     # What crashed is not ready again at once, so that it can be seen.
@@ -76,19 +87,21 @@ async def test_two_copies_run_and_do_not_meet(
         await _deletion_ends_every_process(tenant, node_cluster)
 
 
-async def _serving_inside(tenant: Previews, desk: LocalCluster) -> str:
+async def _serving_inside(tenant: EnvironmentHarness, desk: LocalCluster) -> str:
     """A pod without resources started; the address of its Service, which answers inside."""
     pod, place = await _pod(tenant), await tenant.place()
     resources = pod["spec"]["containers"][0]["resources"]
     assert {"cpu", "memory"} <= resources["requests"].keys()
     service = str((await tenant.api.get(SERVICES, "web", place))["spec"]["clusterIP"])
-    call = nodes.fetch(service, 80)
-    said = await asyncio.to_thread(nodes.inside, desk, place, pod["metadata"]["name"], call)
+    call = nodes.fetch_command(service, 80)
+    said = await asyncio.to_thread(nodes.exec_in_pod, desk, place, pod["metadata"]["name"], call)
     assert said.endswith("hello\n")
     return service
 
 
-def _assert_fenced(outskirts: Outskirts, service: str, one: PodNetwork, two: PodNetwork) -> None:
+def _assert_fenced(
+    outskirts: NetworkNeighbors, service: str, one: PodNetwork, two: PodNetwork
+) -> None:
     for outsider in (two, outskirts.stranger):
         assert not outsider.reaches(one.address, 8080)
         assert not outsider.reaches(service, 80)
@@ -100,7 +113,7 @@ def _assert_fenced(outskirts: Outskirts, service: str, one: PodNetwork, two: Pod
 
 
 async def _a_fence_that_was_taken_down_comes_back(
-    tenant: Previews, outskirts: Outskirts, network: PodNetwork
+    tenant: EnvironmentHarness, outskirts: NetworkNeighbors, network: PodNetwork
 ) -> None:
     """Nobody opens a preview for longer than it takes to see it."""
     place = await tenant.place()
@@ -120,7 +133,7 @@ async def _a_fence_that_was_taken_down_comes_back(
 
 
 async def _a_policy_that_a_hand_opens_is_closed_again(
-    tenant: Previews, outskirts: Outskirts, network: PodNetwork
+    tenant: EnvironmentHarness, outskirts: NetworkNeighbors, network: PodNetwork
 ) -> None:
     """Rules that nobody owned are added; object and packets are soon as before."""
     place = await tenant.place()
@@ -138,16 +151,16 @@ async def _a_policy_that_a_hand_opens_is_closed_again(
     await tenant.phase("Ready")
 
 
-async def _policies(tenant: Previews, place: str) -> dict[str, str]:
+async def _policies(tenant: EnvironmentHarness, place: str) -> dict[str, str]:
     found = await tenant.api.list(POLICIES, place)
     return {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in found}
 
 
-async def _a_crash_degrades_and_heals_by_itself(tenant: Previews, name: str) -> None:
+async def _a_crash_degrades_and_heals_by_itself(tenant: EnvironmentHarness, name: str) -> None:
     """Nobody asked for anything else, so the generation stays."""
     before = await tenant.phase("Ready", name)
     uid = (await _pod(tenant, name))["metadata"]["uid"]
-    for pid in pod_network.processes(uid, running="httpd"):
+    for pid in pod_network.pod_processes(uid, running="httpd"):
         os.kill(pid, signal.SIGKILL)
     await tenant.phase("Degraded", name)
     after = await tenant.phase("Ready", name, seconds=60)
@@ -155,17 +168,17 @@ async def _a_crash_degrades_and_heals_by_itself(tenant: Previews, name: str) -> 
     assert after["status"]["revision"] == before["status"]["revision"]
 
 
-async def _deletion_ends_every_process(tenant: Previews, desk: LocalCluster) -> None:
+async def _deletion_ends_every_process(tenant: EnvironmentHarness, desk: LocalCluster) -> None:
     """With the Environment go its namespace, its pods and what ran in them."""
     place = await tenant.place()
     uid = (await _pod(tenant))["metadata"]["uid"]
-    assert pod_network.processes(uid)
+    assert pod_network.pod_processes(uid)
     await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
     await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
     await tenant.gone(NAMESPACES, place)
     gone = await asyncio.to_thread(desk.api.request, f"/api/v1/namespaces/{place}")
     assert gone.status == 404
-    await _soon(lambda: not pod_network.processes(uid), "no process is left")
+    await _soon(lambda: not pod_network.pod_processes(uid), "no process is left")
 
 
 BROKEN = {
@@ -176,7 +189,7 @@ BROKEN = {
 
 
 @pytest.mark.scenario("E74")
-async def test_rollouts_that_fail_say_why_and_are_mended(tenant: Previews) -> None:
+async def test_rollouts_that_fail_say_why_and_are_mended(tenant: EnvironmentHarness) -> None:
     """The cause, in the pod's own words; the next commit makes it good."""
     tenant.commit({f"{name}/all.yaml": text for name, (_, text) in BROKEN.items()})
     templates = {name: {"type": "manifest", "path": name} for name in BROKEN}
@@ -191,7 +204,7 @@ async def test_rollouts_that_fail_say_why_and_are_mended(tenant: Previews) -> No
         await asyncio.gather(*(tenant.phase("Ready", name, seconds=60) for name in BROKEN))
 
 
-async def _failed_by(tenant: Previews, name: str, reason: str) -> str:
+async def _failed_by(tenant: EnvironmentHarness, name: str, reason: str) -> str:
     """What it says when it has failed for this reason; at first it may not know the cause."""
 
     async def told() -> str:
@@ -206,7 +219,7 @@ async def _failed_by(tenant: Previews, name: str, reason: str) -> str:
 
 
 @pytest.mark.scenario("E120")
-async def test_the_applier_stays_in_its_namespace(tenant: Previews) -> None:
+async def test_the_applier_stays_in_its_namespace(tenant: EnvironmentHarness) -> None:
     """It writes what bundles bring; no neighbour, no rights, no doors."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("two"))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import cluster as support
-from tests.support import pod_network
-from tests.support.gateway_fleet import Fleet, controlling
-from tests.support.gitserver import commit_files, git_settings, serving
-from tests.support.waiting import eventually
+from tests.support.cluster import control_plane as support
+from tests.support.cluster import pod_network
+from tests.support.gateways.fleet import Fleet, running_controller
+from tests.support.git.http_server import commit_files, git_settings, running_git_server
+from tests.support.processes.polling import eventually
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -54,7 +54,7 @@ async def site(
     """A namespace whose gateways can reach a git server on this machine."""
     windlass_container.load_image(node_cluster)
     with (
-        serving(tmp_path / "git", host=node_cluster.host) as served,
+        running_git_server(tmp_path / "git", host=node_cluster.host) as served,
         support.fresh_namespace(node_cluster, pods=True) as namespace,
     ):
         async with (
@@ -68,7 +68,7 @@ async def site(
             hosts = git.insecure_hosts | {node_cluster.host}
             work = tmp_path / "work"
             changed = dataclasses.replace(git, insecure_hosts=hosts)
-            async with controlling(operator, work, git=changed):
+            async with running_controller(operator, work, git=changed):
                 yield fleet
 
 
@@ -86,7 +86,7 @@ def _pod(fleet: Fleet, desk: LocalCluster) -> dict[str, Any]:
 
 async def _asked(desk: LocalCluster, fleet: Fleet, path: str) -> Any:
     """What the mock gateway says of itself, asked in its pod's own network once it is up."""
-    network = await asyncio.to_thread(pod_network.of, desk, fleet.namespace, POD)
+    network = await asyncio.to_thread(pod_network.network_of_pod, desk, fleet.namespace, POD)
 
     def ask() -> bytes:
         line = HTTPConnection("127.0.0.1", gateway_pod.CONTROL_PORT)

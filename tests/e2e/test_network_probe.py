@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import desk as commands
-from tests.support import node as nodes
-from tests.support import program
+from tests.support.cluster import dev_command as commands
+from tests.support.cluster import node as nodes
+from tests.support.processes import windlass_command
 from windlass.base.clock import SystemClock
 from windlass.environments.owned_cache import NETWORK_POLICIES
 from windlass.environments.probe import enforcement, probe_objects
@@ -45,7 +45,7 @@ def said(node_cluster: LocalCluster) -> Said:
 
     def run(image: str) -> subprocess.CompletedProcess[str]:
         flags = [f"--image={image}", f"--kubeconfig={node_cluster.admin_kubeconfig}", "-ojson"]
-        return program.run(["check", "--network-probe", *flags], os.environ)
+        return windlass_command.run(["check", "--network-probe", *flags], os.environ)
 
     images = (nodes.IMAGE, ABSENT)
     with ThreadPoolExecutor() as pool:

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.support import apply_site as site
+from tests.support.gateways import data_directory as site
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.gateways.volume import data_volume

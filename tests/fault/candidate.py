@@ -6,7 +6,7 @@ import asyncio
 import functools
 from pathlib import Path
 
-from tests.support.operator import Operator, free_port
+from tests.support.processes.operator import Operator, free_port
 from windlass.api.install.installation import Installation
 from windlass_dev.cluster import installer
 from windlass_dev.cluster.local_cluster import LocalCluster

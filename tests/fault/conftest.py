@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.fault.candidate import Candidate, operator_kubeconfig
-from tests.support import cluster as clusters
-from tests.support.gitserver import PASSWORD, Served, serving
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, operating
-from tests.support.people import SwiftMirrored, admin_of
+from tests.support.cluster import control_plane as clusters
+from tests.support.git.http_server import PASSWORD, RunningGitServer, running_git_server
+from tests.support.processes.operator import Operator, running_operator
+from tests.support.reverser.api_users import ApiMirroredNamespace, admin_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 FLAGS = (
@@ -28,7 +28,7 @@ FLAGS = (
     "--log-level=debug",
 )
 
-Mirrors = Callable[..., Mirrored]
+Mirrors = Callable[..., MirroredNamespace]
 
 
 @pytest.fixture(scope="session")
@@ -40,17 +40,19 @@ def desk() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A git server that asks for a password."""
     root = tmp_path_factory.mktemp("git-host")
-    with serving(root, username="git", password=PASSWORD) as served:
+    with running_git_server(root, username="git", password=PASSWORD) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def operator(desk: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator of one file's tests; it must be alive when they are done."""
-    with operating(desk, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False) as found:
+    with running_operator(
+        desk, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False
+    ) as found:
         yield found
         assert Path(f"/proc/{found.pid}/cmdline").read_bytes(), "the operator is alive"
 
@@ -81,13 +83,13 @@ def candidates(desk: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Can
 
 
 @pytest.fixture
-def mirrors(desk: LocalCluster, git_host: Served) -> Iterator[Mirrors]:
+def mirrors(desk: LocalCluster, git_host: RunningGitServer) -> Iterator[Mirrors]:
     """Namespaces with a repository each; nothing of ours is left in them afterwards."""
     with contextlib.ExitStack() as stack:
 
-        def make(served: Served = git_host, **options: str) -> Mirrored:
+        def make(served: RunningGitServer = git_host, **options: str) -> MirroredNamespace:
             namespace = stack.enter_context(clusters.fresh_namespace(desk))
-            found = SwiftMirrored(desk, served, namespace, f"{namespace}.git", **options)
+            found = ApiMirroredNamespace(desk, served, namespace, f"{namespace}.git", **options)
             stack.callback(_forget, found)
             return found
 
@@ -95,13 +97,13 @@ def mirrors(desk: LocalCluster, git_host: Served) -> Iterator[Mirrors]:
 
 
 @pytest.fixture
-def mirrored(mirrors: Mirrors) -> Mirrored:
+def mirrored(mirrors: Mirrors) -> MirroredNamespace:
     """One namespace with a repository; nothing is configured yet."""
     return mirrors()
 
 
-def _forget(mirrored: Mirrored) -> None:
+def _forget(mirrored: MirroredNamespace) -> None:
     """Remove our objects at once, so that the next operator does not meet them."""
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     for kind in ("watchrule", "gitdestination", "gitrepoconfig"):
         admin.ask("DELETE", admin.path(kind))

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from prometheus_client import CollectorRegistry
 
-from tests.support.gitserver import git_settings
+from tests.support.git.http_server import git_settings
 from windlass.base import failpoint
 from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings

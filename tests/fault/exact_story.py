@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.support.gitserver import git_settings
+from tests.support.git.http_server import git_settings
 from windlass.base import failpoint
 from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.format import objects

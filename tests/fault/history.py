@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import itertools
 
-from tests.support import gitserver
-from tests.support.mirrored import Mirrored
+from tests.support.git import http_server
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 
-def assert_sound(mirrored: Mirrored) -> None:
+def assert_sound(mirrored: MirroredNamespace) -> None:
     """Linear, without empty or repeated commits, never rewritten, and whole."""
-    log = gitserver.git(mirrored.path, "log", "--format=%H %T %P", mirrored.branch)
+    log = http_server.git(mirrored.path, "log", "--format=%H %T %P", mirrored.branch)
     rows = [line.split() for line in log.splitlines()]
     assert all(len(row) <= 3 for row in rows), "no merge commit"
     trees = [row[1] for row in rows]
     repeated = [one for one, other in itertools.pairwise(trees) if one == other]
     assert not repeated, "no commit repeats the tree of its parent"
     assert_only_advanced(mirrored)
-    gitserver.git(mirrored.path, "fsck", "--strict", "--full")
+    http_server.git(mirrored.path, "fsck", "--strict", "--full")
 
 
-def assert_only_advanced(mirrored: Mirrored) -> None:
+def assert_only_advanced(mirrored: MirroredNamespace) -> None:
     """Every move of the branch that the server noted was a fast-forward."""
     for old, new in moves(mirrored):
-        base = gitserver.git(mirrored.path, "merge-base", old, new).strip()
+        base = http_server.git(mirrored.path, "merge-base", old, new).strip()
         assert base == old, f"{old} to {new} was no fast-forward"
 
 
-def moves(mirrored: Mirrored) -> list[tuple[str, str]]:
+def moves(mirrored: MirroredNamespace) -> list[tuple[str, str]]:
     """The updates of the branch by pushes, oldest first; its creation is not among them."""
     log = mirrored.path / "logs" / "refs" / "heads" / mirrored.branch
     rows = [line.split(" ", 2)[:2] for line in log.read_text().splitlines() if "\tpush" in line]
     return [(old, new) for old, new in rows if set(old) != {"0"}]
 
 
-def tip(mirrored: Mirrored) -> str:
+def tip(mirrored: MirroredNamespace) -> str:
     """Where the branch is now; empty where there is none."""
-    return gitserver.tips(mirrored.path).get(mirrored.branch, "")
+    return http_server.branch_tips(mirrored.path).get(mirrored.branch, "")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.server_loop import server_loop
-from tests.support.watch_proxy import Answer, Matcher, WatchProxy
+from tests.support.kube.watch_proxy import Matcher, ProxyResponse, WatchProxy
+from tests.support.processes.server_loop import server_loop
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Proxied:
 
 
 @dataclass(frozen=True, slots=True)
-class EmptyList(Answer):
+class EmptyList(ProxyResponse):
     """A complete list without an item, whatever there is."""
 
     status: int = 200

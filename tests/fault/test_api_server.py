@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.fault import history
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift_person
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import admin_user, api_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster import cluster_state
 from windlass_dev.cluster.components import API_SERVER
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -26,13 +26,13 @@ LEASE = "gitopsreverser_lease_acquire_failures_total"
 
 
 @contextmanager
-def _writing(mirrored: Mirrored) -> Iterator[dict[str, str]]:
+def _writing(mirrored: MirroredNamespace) -> Iterator[dict[str, str]]:
     """Somebody who writes without a pause; what the API server acknowledged."""
     state: dict[str, str] = {}
     enough = threading.Event()
 
     def work() -> None:
-        alice = swift_person(mirrored, "alice")
+        alice = api_user(mirrored, "alice")
         for number in itertools.count():
             if enough.wait(0.02):
                 return
@@ -52,7 +52,7 @@ def _writing(mirrored: Mirrored) -> Iterator[dict[str, str]]:
 
 
 def test_restarts_under_load_lose_nothing(
-    mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster
+    mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster
 ) -> None:
     """The operator stays alive, says that it is not ready meanwhile, and catches up.
 
@@ -95,15 +95,15 @@ def _pids(desk: LocalCluster) -> dict[str, int]:
     return {component: process.pid for component, process in now.processes.items()}
 
 
-def _config_maps(mirrored: Mirrored) -> list[dict[str, dict[str, str]]]:
-    admin = admin_of(mirrored)
+def _config_maps(mirrored: MirroredNamespace) -> list[dict[str, dict[str, str]]]:
+    admin = admin_user(mirrored)
     rows: list[dict[str, dict[str, str]]] = admin.ask("GET", admin.path("configmaps")).object[
         "items"
     ]
     return rows
 
 
-def _mirrors(mirrored: Mirrored, live: dict[str, str]) -> bool:
+def _mirrors(mirrored: MirroredNamespace, live: dict[str, str]) -> bool:
     found = mirrored.files()
     shown = {
         f"v1/configmaps/{mirrored.namespace}/{name}.yaml": f'value: "{value}"'

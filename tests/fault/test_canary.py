@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.fault.conftest import FLAGS, Mirrors
-from tests.support.gitserver import serving
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually, operating
-from tests.support.people import admin_of
+from tests.support.git.http_server import running_git_server
+from tests.support.processes.operator import Operator, eventually, running_operator
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.git_server.fault_injection import GitFault
 
@@ -45,7 +45,9 @@ def _sings(text: str) -> set[str]:
 @pytest.fixture
 def operator(desk: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator from a shell: what the kernel shows of a forked one is not its own."""
-    with operating(desk, tmp_path / "operator", *FLAGS, authors=False, forked=False) as found:
+    with running_operator(
+        desk, tmp_path / "operator", *FLAGS, authors=False, forked=False
+    ) as found:
         yield found
 
 
@@ -55,7 +57,7 @@ def test_the_canary_is_found_nowhere(
 ) -> None:
     """Logs, status, events, metrics, processes during a push, and every Git object: silent."""
     earlier = _stores(desk)
-    with serving(tmp_path, username="git", password=PASSWORD) as served:
+    with running_git_server(tmp_path, username="git", password=PASSWORD) as served:
         mirrored = mirrors(served)
         mirrored.admin.apply(
             mirrored.secret(username="git", password=PASSWORD),
@@ -76,7 +78,10 @@ def test_the_canary_is_found_nowhere(
         served.server.faults.clear()
         mirrored.admin.apply(mirrored.secret(username="git", password=f"{PASSWORD}-wrong"))
         mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed", seconds=40.0)
-        admin, kinds = admin_of(mirrored), ("gitrepoconfig", "gitdestination", "watchrule", "event")
+        admin, kinds = (
+            admin_user(mirrored),
+            ("gitrepoconfig", "gitdestination", "watchrule", "event"),
+        )
         shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in kinds)
         for text in (shown, operator.log.read_text(), operator.metrics()):
             assert not _sings(text)
@@ -96,7 +101,7 @@ def _stores(desk: LocalCluster) -> set[Path]:
     return {path for path in (desk.directory / "stores").glob("[!.]*") if path.is_dir()}
 
 
-def _mirrored_secret(mirrored: Mirrored) -> dict[str, object]:
+def _mirrored_secret(mirrored: MirroredNamespace) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",

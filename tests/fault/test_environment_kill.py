@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import cluster as clusters
-from tests.support import helm
-from tests.support.charts import JOBS, chart, job, job_ends
-from tests.support.gitserver import Served, serving
-from tests.support.preview_state import state
-from tests.support.previews import (
+from tests.support.cluster import control_plane as clusters
+from tests.support.environments import helm
+from tests.support.environments.charts import JOBS, chart, finish_job, job
+from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     CONFIG_MAPS,
     ENVIRONMENTS,
@@ -34,10 +32,12 @@ from tests.support.previews import (
     PROJECTS,
     SECRETS,
     SERVICE,
-    Previews,
-    previews,
+    EnvironmentHarness,
+    environment_harness,
 )
-from tests.support.waiting import eventually
+from tests.support.environments.namespace_state import read_state
+from tests.support.git.http_server import RunningGitServer, running_git_server
+from tests.support.processes.polling import eventually
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster
@@ -125,24 +125,24 @@ class Mortal:
 
 
 @pytest.fixture(scope="module")
-def source_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def source_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A git server for this file."""
-    with serving(tmp_path_factory.mktemp("sources")) as served:
+    with running_git_server(tmp_path_factory.mktemp("sources")) as served:
         yield served
 
 
 @pytest.fixture
 async def tenant(
-    desk: LocalCluster, source_host: Served, tmp_path: Path
-) -> AsyncIterator[Previews]:
+    desk: LocalCluster, source_host: RunningGitServer, tmp_path: Path
+) -> AsyncIterator[EnvironmentHarness]:
     """A namespace with a repository, on a control plane without any other Environment."""
     with clusters.fresh_namespace(desk) as namespace:
-        async with previews(desk, namespace, source_host, tmp_path) as found:
+        async with environment_harness(desk, namespace, source_host, tmp_path) as found:
             yield found
 
 
 @pytest.fixture
-async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
+async def mortal(tenant: EnvironmentHarness, tmp_path: Path) -> AsyncIterator[Mortal]:
     """The process that starts controllers; it notes every place that they pass."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -154,7 +154,7 @@ async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
         stdout=asyncio.subprocess.PIPE,
         env={
             **os.environ,
-            "PATH": f"{Path(helm.program()).parent}:{os.environ['PATH']}",
+            "PATH": f"{Path(helm.helm_program()).parent}:{os.environ['PATH']}",
             "WINDLASS_FAILPOINT_LOG": str(tmp_path / "visited"),
         },
     )
@@ -171,7 +171,7 @@ async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
 
 @pytest.mark.scenario("E29", "E71")
 async def test_killed_anywhere_the_end_is_the_same(
-    tenant: Previews, mortal: Mortal, tmp_path: Path
+    tenant: EnvironmentHarness, mortal: Mortal, tmp_path: Path
 ) -> None:
     """Made, changed, fenced anew and removed, with a death at every step of it."""
     opened = tenant.project(network={"egress": [_DOOR]})
@@ -195,7 +195,7 @@ async def test_killed_anywhere_the_end_is_the_same(
         await tenant.apply(tenant.environment("reference"))
         await tenant.phase("Ready", "reference")
         await tenant.phase("Ready")
-        assert await state(tenant, "one") == await state(tenant, "reference")
+        assert await read_state(tenant, "one") == await read_state(tenant, "reference")
     uid = made["metadata"]["uid"]
     mine = await tenant.api.list(NAMESPACES, label_selector=f"catalyst.dev/environment-uid={uid}")
     assert [row["metadata"]["name"] for row in mine] == [made["status"]["namespace"]]
@@ -213,7 +213,7 @@ async def test_killed_anywhere_the_end_is_the_same(
 
 @pytest.mark.scenario("E29", "E65")
 async def test_killed_around_a_render_the_lot_is_drawn_once(
-    tenant: Previews, mortal: Mortal
+    tenant: EnvironmentHarness, mortal: Mortal
 ) -> None:
     """What was drawn before a death is what runs, and a hook that ended does not run again."""
     hook = job("once", "pre-install,pre-upgrade")
@@ -230,7 +230,7 @@ async def test_killed_around_a_render_the_lot_is_drawn_once(
     async with mortal.alive():
         await tenant.condition("DeploymentReady", "HookRunning")
         await eventually(lambda: _has_job(tenant, place), "the hook is there")
-    await job_ends(tenant, place, "once")
+    await finish_job(tenant, place, "once")
     await mortal.dies_at("environments.ledger.after")
     await tenant.api.delete(JOBS, "once", place, propagation="Background")
     async with mortal.alive():
@@ -246,7 +246,7 @@ async def test_killed_around_a_render_the_lot_is_drawn_once(
 
 
 async def test_killed_while_isolation_is_restored_and_while_a_project_cascades(
-    tenant: Previews, mortal: Mortal
+    tenant: EnvironmentHarness, mortal: Mortal
 ) -> None:
     """An opened policy is closed by whoever comes next, and nothing outlives its Project."""
     tenant.commit({"deploy/all.yaml": _FIRST})
@@ -270,11 +270,11 @@ async def test_killed_while_isolation_is_restored_and_while_a_project_cascades(
         await tenant.gone(PROJECTS, tenant.name, tenant.namespace)
 
 
-async def _has_job(tenant: Previews, place: str) -> bool:
+async def _has_job(tenant: EnvironmentHarness, place: str) -> bool:
     return bool(await tenant.api.list(JOBS, place))
 
 
-async def _serves(tenant: Previews, revision: int) -> bool:
+async def _serves(tenant: EnvironmentHarness, revision: int) -> bool:
     status = (await tenant.get())["status"]
     return bool(status["serving"]["revision"] == revision)
 

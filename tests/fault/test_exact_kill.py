@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import commit_files, files_at, serving
+from tests.support.git.http_server import commit_files, files_at, running_git_server
 from windlass.git.format import objects
 
 PLACES = (
@@ -62,7 +62,7 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Six commits of some 57 kB each: the last one finds the store more than half full."""
     source = random.Random(1)
-    with serving(tmp_path_factory.mktemp("srv")) as served:
+    with running_git_server(tmp_path_factory.mktemp("srv")) as served:
         repository = served.create("a", {"base/f": "same"})
         commits = [
             commit_files(repository, {"x": source.randbytes(50_000).hex()}) for _ in range(6)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import apply_site as site
-from tests.support.apply_deaths import KILLED, Deaths, deaths, in_memory
+from tests.support.gateways import data_directory as site
+from tests.support.gateways.crash_runner import KILLED, CrashRunner, crash_runner, memory_directory
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
@@ -39,14 +39,14 @@ DOMAIN_PLACES = {
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[Deaths]:
+def dying() -> Iterator[CrashRunner]:
     """Children that may be killed."""
-    with in_memory() as directory, deaths(directory) as server:
+    with memory_directory() as directory, crash_runner(directory) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def synced(dying: Deaths) -> Path:
+def synced(dying: CrashRunner) -> Path:
     """A data directory that holds the old tree."""
     data = dying.empty()
     assert dying.run(data, "old") == 0
@@ -54,7 +54,7 @@ def synced(dying: Deaths) -> Path:
 
 
 @pytest.fixture(scope="module")
-def twice_synced(dying: Deaths, synced: Path) -> Path:
+def twice_synced(dying: CrashRunner, synced: Path) -> Path:
     """A data directory that holds the new tree and can go back to the old one."""
     data = dying.copy(synced)
     assert dying.run(data, "new") == 0
@@ -62,7 +62,7 @@ def twice_synced(dying: Deaths, synced: Path) -> Path:
 
 
 def die_everywhere(
-    dying: Deaths, template: Path, act: str, ends: set[str], *, armed: str = "", **extra: str
+    dying: CrashRunner, template: Path, act: str, ends: set[str], *, armed: str = "", **extra: str
 ) -> None:
     """Kill at every visit to every place; a fresh start then leaves a whole tree."""
     seen = set()
@@ -72,7 +72,7 @@ def die_everywhere(
         assert code == KILLED, f"{place} was not passed"
         assert dying.run(data, "replay", **extra) == 0, f"no start after {place}"
         try:
-            seen.add(site.assert_whole(data, TREES))
+            seen.add(site.assert_complete(data, TREES))
         except AssertionError as error:
             raise AssertionError(f"killed at {place}: {error}") from error
         shutil.rmtree(data)
@@ -81,7 +81,7 @@ def die_everywhere(
 
 @pytest.mark.scenario("G39")
 def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_tree(
-    dying: Deaths, synced: Path
+    dying: CrashRunner, synced: Path
 ) -> None:
     """Every named side effect is a place to die at, and none of them leaves a mixture."""
     visited = {place.partition("=")[0] for place in dying.places(synced, "new")}
@@ -90,14 +90,14 @@ def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_tree(
 
 
 @pytest.mark.scenario("G39")
-def test_a_first_apply_killed_anywhere_leaves_nothing_or_the_tree(dying: Deaths) -> None:
+def test_a_first_apply_killed_anywhere_leaves_nothing_or_the_tree(dying: CrashRunner) -> None:
     """A volume without any state of ours is no exception."""
     die_everywhere(dying, dying.empty(), "old", {"", "old"})
 
 
 @pytest.mark.scenario("G39", "G48")
 def test_a_rollback_killed_anywhere_leaves_the_old_or_the_new_tree(
-    dying: Deaths, twice_synced: Path
+    dying: CrashRunner, twice_synced: Path
 ) -> None:
     """A rollback is an apply like any other."""
     die_everywhere(dying, twice_synced, "rollback", {"old", "new"})
@@ -105,13 +105,13 @@ def test_a_rollback_killed_anywhere_leaves_the_old_or_the_new_tree(
 
 @pytest.mark.scenario("G39")
 def test_an_apply_that_turns_back_killed_anywhere_leaves_the_old_tree(
-    dying: Deaths, synced: Path
+    dying: CrashRunner, synced: Path
 ) -> None:
     """A step that cannot be done leads to the old tree, also through a crash on the way."""
     armed = "gateways.execute.rmdir.after=full@2"
     data = dying.copy(synced)
     assert dying.run(data, "new", armed=armed) != 0
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"
     die_everywhere(dying, synced, "new", {"old", "new"}, armed=armed)
 
 
@@ -119,7 +119,7 @@ def test_an_apply_that_turns_back_killed_anywhere_leaves_the_old_tree(
 @pytest.mark.parametrize(
     "first", ["gateways.journal.forward.after=kill", "gateways.execute.delete.before=kill@3"]
 )
-def test_a_replay_killed_anywhere_is_replayed(dying: Deaths, synced: Path, first: str) -> None:
+def test_a_replay_killed_anywhere_is_replayed(dying: CrashRunner, synced: Path, first: str) -> None:
     """Dying again while coming back from a death changes nothing about the end."""
     broken = dying.copy(synced)
     assert dying.run(broken, "new", armed=first) == KILLED
@@ -128,7 +128,7 @@ def test_a_replay_killed_anywhere_is_replayed(dying: Deaths, synced: Path, first
 
 @pytest.mark.scenario("G39")
 def test_an_apply_over_two_file_systems_killed_anywhere_leaves_no_part(
-    dying: Deaths, synced: Path
+    dying: CrashRunner, synced: Path
 ) -> None:
     """Where files must be copied beside their destination, nothing of that stays."""
     die_everywhere(dying, synced, "new", {"old", "new"}, parcelled="yes")

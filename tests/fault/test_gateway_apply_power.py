@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support import apply_site as site
-from tests.support.apply_deaths import copy_tree, in_memory
-from tests.support.apply_power import Disk, Event, RecordingTree
+from tests.support.gateways import data_directory as site
+from tests.support.gateways.crash_runner import copy_tree, memory_directory
+from tests.support.gateways.power_loss import Disk, Event, RecordingTree
 from windlass.base.errors import WindlassError
 from windlass.gateways.volume import data_volume, staging
 from windlass.gateways.volume.data_volume import DataVolume
@@ -34,7 +34,7 @@ _SETTINGS = settings(
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Path]:
     """A directory without a disk below; the model says what a sync is worth."""
-    with in_memory() as directory:
+    with memory_directory() as directory:
         yield directory
 
 
@@ -136,7 +136,7 @@ def test_after_a_power_cut_at_any_event_the_tree_is_old_or_new(
         left = cut(memory, start, events[:count], chance)
         with site.applier(left) as applier:
             applier.start()
-        seen.add(site.assert_whole(left, TREES))
+        seen.add(site.assert_complete(left, TREES))
         shutil.rmtree(left)
     assert len(seen) == 2
 
@@ -154,9 +154,9 @@ def test_the_end_of_an_apply_survives_a_power_cut(
     left = cut(memory, start, events, None)
     with site.applier(left) as applier:
         applier.start()
-        assert site.assert_whole(left, TREES) == "new"
+        assert site.assert_complete(left, TREES) == "new"
         applier.rollback()
-    assert site.assert_whole(left, TREES) == "old"
+    assert site.assert_complete(left, TREES) == "old"
 
 
 @pytest.mark.scenario("G40")
@@ -181,7 +181,7 @@ def test_power_cuts_during_replay_change_nothing(
         second = cut(memory, again, resumed[:stop], Random(seed + 1))
         with site.applier(second) as applier:
             applier.start()
-        site.assert_whole(second, TREES)
+        site.assert_complete(second, TREES)
 
 
 @pytest.mark.scenario("G40")
@@ -196,5 +196,5 @@ def test_a_power_cut_while_turning_back_leaves_old_or_new(memory: Path) -> None:
             obstacle.rmdir()
         with site.applier(left) as applier:
             applier.start()
-        site.assert_whole(left, TREES)
+        site.assert_complete(left, TREES)
         shutil.rmtree(left)

@@ -11,11 +11,16 @@ import pytest
 from tests.fault import history
 from tests.fault.conftest import Mirrors
 from tests.fault.foreign import ForeignWriter
-from tests.support import gitserver
-from tests.support.gitserver import PASSWORD, Served, commit_files, serving
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of
+from tests.support.git import http_server
+from tests.support.git.http_server import (
+    PASSWORD,
+    RunningGitServer,
+    commit_files,
+    running_git_server,
+)
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.git_server.fault_injection import ActiveFault, GitFault
 
@@ -28,34 +33,34 @@ DEPTH = "gitopsreverser_repo_branch_queue_depth"
 
 
 @pytest.fixture
-def faults(git_host: Served) -> Iterator[ActiveFault]:
+def faults(git_host: RunningGitServer) -> Iterator[ActiveFault]:
     """The faults of the git server; none is left behind."""
     yield git_host.server.faults
     git_host.server.faults.clear()
 
 
-def _path(mirrored: Mirrored, name: str) -> str:
+def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
 
 
-def _create(mirrored: Mirrored, *names: str) -> None:
+def _create(mirrored: MirroredNamespace, *names: str) -> None:
     mirrored.person("alice").apply(*(mirrored.config_map(name, a="1") for name in names))
 
 
-def _await_files(mirrored: Mirrored, *names: str, seconds: float = 40.0) -> None:
+def _await_files(mirrored: MirroredNamespace, *names: str, seconds: float = 40.0) -> None:
     wanted = {_path(mirrored, name) for name in names}
     eventually(lambda: wanted <= mirrored.files().keys(), f"files {names}", seconds=seconds)
 
 
-def _ready(mirrored: Mirrored, reason: str) -> str:
+def _ready(mirrored: MirroredNamespace, reason: str) -> str:
     row = mirrored.await_condition("gitdestination", "destination", reason, seconds=40.0)
     text: str = row["message"]
     return text
 
 
-def _await_event(mirrored: Mirrored, reason: str) -> str:
+def _await_event(mirrored: MirroredNamespace, reason: str) -> str:
     """The text of the first event for that reason."""
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
 
     def found() -> list[str]:
         return [row["message"] for row in admin.list("events") if row["reason"] == reason]
@@ -69,7 +74,7 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
 ) -> None:
     """GitUnavailable while it is down; one push brings what happened meanwhile."""
     waiting = "gitopsreverser_git_commit_queue_size"
-    with serving(tmp_path, username="git", password=PASSWORD) as served:
+    with running_git_server(tmp_path, username="git", password=PASSWORD) as served:
         mirrored, port = mirrors(served), served.server.port
         mirrored.configured(CONFIG_MAPS)
         _create(mirrored, "before")
@@ -81,7 +86,7 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
     mirrored.person("alice").delete("configmap", "before")
     _create(mirrored, "four")
     eventually(lambda: operator.metric(DEPTH) >= 5.0, "five files that wait")
-    with serving(tmp_path, username="git", password=PASSWORD, port=port):
+    with running_git_server(tmp_path, username="git", password=PASSWORD, port=port):
         _await_files(mirrored, "one", "two", "three", "four")
         _ready(mirrored, "Ready")
         assert _path(mirrored, "before") not in mirrored.files()
@@ -93,7 +98,7 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
 
 @pytest.mark.scenario("A2")
 def test_wrong_credentials_are_said_and_heal_by_themselves(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """ConnectionFailed without the password; a corrected Secret is enough."""
     mirrored.admin.apply(mirrored.secret(username="git", password=WRONG), mirrored.repo_config())
@@ -102,14 +107,14 @@ def test_wrong_credentials_are_said_and_heal_by_themselves(
     before = mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"]
     mirrored.admin.apply(mirrored.secret())
     mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository")
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in ("gitrepoconfig", "event"))
     assert WRONG not in shown + operator.log.read_text() + operator.metrics()
     assert mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"] == before
 
 
 @pytest.mark.scenario("A3")
-def test_an_unknown_branch_is_named_and_stops_no_other(mirrored: Mirrored) -> None:
+def test_an_unknown_branch_is_named_and_stops_no_other(mirrored: MirroredNamespace) -> None:
     """BranchNotFound names the ghost; what goes to main is written."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     repository = {"allowedBranches": ["main", "ghost"]}
@@ -137,11 +142,11 @@ def test_an_unknown_branch_is_named_and_stops_no_other(mirrored: Mirrored) -> No
     ],
 )
 def test_a_hostile_url_is_refused_and_not_repeated(
-    url: str, mirrored: Mirrored, operator: Operator
+    url: str, mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """The API server says which rule was broken; a token in the URL is shown nowhere."""
     manifest = mirrored.repo_config({"repoUrl": url})
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     refused = admin.ask("POST", admin.path("gitrepoconfig"), manifest)
     assert not refused.ok
     assert "spec.repoUrl" in refused.text
@@ -149,10 +154,10 @@ def test_a_hostile_url_is_refused_and_not_repeated(
 
 
 def test_a_redirect_to_another_host_gets_no_credentials(
-    mirrored: Mirrored, faults: ActiveFault, tmp_path: Path
+    mirrored: MirroredNamespace, faults: ActiveFault, tmp_path: Path
 ) -> None:
     """The remote is not reached, and the other host saw no Authorization header."""
-    with serving(tmp_path) as other:
+    with running_git_server(tmp_path) as other:
         elsewhere = other.server.url("x").removesuffix("/x.git")
         faults.set(GitFault("redirect", location=elsewhere))
         mirrored.admin.apply(mirrored.secret(), mirrored.repo_config())
@@ -162,7 +167,7 @@ def test_a_redirect_to_another_host_gets_no_credentials(
 
 @pytest.mark.scenario("A73")
 def test_foreign_pushes_in_a_loop_cost_nobody_a_change(
-    mirrored: Mirrored, operator: Operator, tmp_path: Path
+    mirrored: MirroredNamespace, operator: Operator, tmp_path: Path
 ) -> None:
     """Everything of both writers lands, without a merge and without a rewrite."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
@@ -180,13 +185,15 @@ def test_foreign_pushes_in_a_loop_cost_nobody_a_change(
         eventually(raced, "a race", seconds=60.0)
     _await_files(mirrored, *names)
     history.assert_sound(mirrored)
-    kept = gitserver.files_at(mirrored.path)
+    kept = http_server.files_at(mirrored.path)
     assert other.pushed
     assert set(other.pushed) <= kept.keys()
 
 
 @pytest.mark.scenario("A75")
-def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: ActiveFault) -> None:
+def test_a_lost_reply_makes_no_second_commit(
+    mirrored: MirroredNamespace, faults: ActiveFault
+) -> None:
     """The server took the pack and the connection died: that was a success."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
@@ -204,7 +211,7 @@ def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: ActiveF
 
 @pytest.mark.scenario("A82")
 def test_a_protected_branch_is_said_with_the_servers_words(
-    mirrored: Mirrored, faults: ActiveFault, operator: Operator
+    mirrored: MirroredNamespace, faults: ActiveFault, operator: Operator
 ) -> None:
     """PushRejected while it lasts; after a request, everything comes together."""
     mirrored.configured(CONFIG_MAPS)
@@ -219,7 +226,7 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     eventually(lambda: operator.metric(DEPTH) >= 3.0, "three files that wait")
     faults.clear()
     request = {"metadata": {"annotations": {"windlass.dev/requestedAt": "x"}}}
-    admin_of(mirrored).merge("gitdestination", "destination", request)
+    admin_user(mirrored).merge("gitdestination", "destination", request)
     _await_files(mirrored, "one", "two", "three")
     _ready(mirrored, "Ready")
     # The last attempt with the first two may be under way when the server gives in.
@@ -228,7 +235,11 @@ def test_a_protected_branch_is_said_with_the_servers_words(
 
 @pytest.mark.parametrize("mode", ["error", "hang", "slow", "endless"])
 def test_a_push_that_does_not_end_is_ended(
-    mode: str, mirrored: Mirrored, faults: ActiveFault, operator: Operator, desk: LocalCluster
+    mode: str,
+    mirrored: MirroredNamespace,
+    faults: ActiveFault,
+    operator: Operator,
+    desk: LocalCluster,
 ) -> None:
     """The deadline ends the whole child; no lock and no process is left, and it recovers."""
     mirrored.configured(CONFIG_MAPS)
@@ -258,7 +269,7 @@ def _pushing_children(operator: Operator) -> list[str]:
 
 
 @pytest.mark.scenario("A79")
-def test_a_rewound_branch_is_rebuilt_without_force(mirrored: Mirrored) -> None:
+def test_a_rewound_branch_is_rebuilt_without_force(mirrored: MirroredNamespace) -> None:
     """All live objects return on top of the tip that the server has now."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.configured(CONFIG_MAPS)
@@ -266,39 +277,39 @@ def test_a_rewound_branch_is_rebuilt_without_force(mirrored: Mirrored) -> None:
         _create(mirrored, name)
         _await_files(mirrored, name)
     first = mirrored.commits()[-2].sha
-    gitserver.git(mirrored.path, "update-ref", "refs/heads/main", first)
+    http_server.git(mirrored.path, "update-ref", "refs/heads/main", first)
     rewound = commit_files(mirrored.path, {"theirs.txt": "kept\n"})
     _create(mirrored, "four")
     _await_files(mirrored, "one", "two", "three", "four")
     assert rewound in [commit.sha for commit in mirrored.commits()]
-    assert gitserver.files_at(mirrored.path)["theirs.txt"] == "kept\n"
+    assert http_server.files_at(mirrored.path)["theirs.txt"] == "kept\n"
     assert rewound[:8] in _await_event(mirrored, "RemoteRewound")
     history.assert_sound(mirrored)
 
 
 @pytest.mark.scenario("A79")
-def test_a_rewound_branch_is_noticed_without_a_change(mirrored: Mirrored) -> None:
+def test_a_rewound_branch_is_noticed_without_a_change(mirrored: MirroredNamespace) -> None:
     """The regular look at the remote is enough to bring lost files back."""
     mirrored.configured(CONFIG_MAPS)
     for name in ("one", "two"):
         _create(mirrored, name)
         _await_files(mirrored, name)
-    gitserver.git(mirrored.path, "update-ref", "refs/heads/main", mirrored.commits()[-1].sha)
+    http_server.git(mirrored.path, "update-ref", "refs/heads/main", mirrored.commits()[-1].sha)
     _await_event(mirrored, "RemoteRewound")
     _await_files(mirrored, "one", "two")
     history.assert_sound(mirrored)
 
 
-def test_a_deleted_branch_stalls_until_it_is_back(mirrored: Mirrored) -> None:
+def test_a_deleted_branch_stalls_until_it_is_back(mirrored: MirroredNamespace) -> None:
     """Nobody re-creates a branch that may have been removed on purpose."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
-    gitserver.git(mirrored.path, "branch", "other", "main")
+    http_server.git(mirrored.path, "branch", "other", "main")
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "one")
     _await_files(mirrored, "one")
-    gitserver.git(mirrored.path, "update-ref", "-d", "refs/heads/main")
+    http_server.git(mirrored.path, "update-ref", "-d", "refs/heads/main")
     _create(mirrored, "two")
     assert "main" in _ready(mirrored, "BranchNotFound")
-    assert gitserver.tips(mirrored.path).keys() == {"other"}
-    gitserver.git(mirrored.path, "branch", "main", "other")
+    assert http_server.branch_tips(mirrored.path).keys() == {"other"}
+    http_server.git(mirrored.path, "branch", "main", "other")
     _await_files(mirrored, "one", "two", seconds=60.0)

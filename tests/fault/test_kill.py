@@ -10,9 +10,9 @@ import pytest
 from tests.fault import history
 from tests.fault.candidate import Candidate
 from tests.fault.conftest import Mirrors
-from tests.support.gitserver import files_at
-from tests.support.operator import eventually
-from tests.support.reference_run import FOREIGN, ReferenceRun, Tree
+from tests.support.git.http_server import files_at
+from tests.support.processes.operator import eventually
+from tests.support.reverser.reference_run import FOREIGN, ReferenceRun, Tree
 
 pytestmark = pytest.mark.cluster
 

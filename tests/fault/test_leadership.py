@@ -9,19 +9,19 @@ import pytest
 
 from tests.fault import history
 from tests.fault.candidate import Candidate
-from tests.support.mirrored import Commit, Mirrored
-from tests.support.operator import Operator, eventually
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.mirrored_namespace import Commit, MirroredNamespace
 
 pytestmark = pytest.mark.cluster
 
 CONFIG_MAPS = {"resources": ["configmaps"]}
 
 
-def _path(mirrored: Mirrored, name: str) -> str:
+def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
 
 
-def _await_file(mirrored: Mirrored, name: str, text: str = "") -> None:
+def _await_file(mirrored: MirroredNamespace, name: str, text: str = "") -> None:
     path = _path(mirrored, name)
     eventually(
         lambda: path in (found := mirrored.files()) and text in found[path],
@@ -36,7 +36,7 @@ def _pid(commit: Commit) -> int:
 
 @pytest.mark.scenario("A77")
 def test_a_leader_that_was_paused_pushes_nothing_more(
-    mirrored: Mirrored, idle_operator: Operator, candidates: Callable[..., Candidate]
+    mirrored: MirroredNamespace, idle_operator: Operator, candidates: Callable[..., Candidate]
 ) -> None:
     """Another takes over; the old one wakes with an open window and keeps its hands still."""
     alice = mirrored.person("alice")
@@ -64,7 +64,7 @@ def test_a_leader_that_was_paused_pushes_nothing_more(
 
 @pytest.mark.scenario("A76")
 def test_two_writers_at_once_do_no_harm(
-    mirrored: Mirrored, candidates: Callable[..., Candidate]
+    mirrored: MirroredNamespace, candidates: Callable[..., Candidate]
 ) -> None:
     """Both compute the same bytes; one wins each race, the other finds nothing to do.
 

@@ -11,19 +11,24 @@ from tests.fault import history
 from tests.fault.candidate import Candidate, operator_kubeconfig
 from tests.fault.conftest import FLAGS
 from tests.fault.proxied import EmptyList, Proxied, proxied
-from tests.support.mirrored import Mirrored
-from tests.support.operator import eventually
-from tests.support.people import admin_of
-from tests.support.watch_proxy import Answer, Hangup, Seen, Stream
+from tests.support.kube.watch_proxy import (
+    ConnectionDrop,
+    ProxiedRequest,
+    ProxyResponse,
+    StreamFault,
+)
+from tests.support.processes.operator import eventually
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
 RULE = {"resources": ["configmaps", "services"]}
 DENIED = "TypeForbidden"
-GONE = Answer(410, "too old resource version: 1 (2)", "Expired")
+GONE = ProxyResponse(410, "too old resource version: 1 (2)", "Expired")
 
-Match = Callable[[Seen], bool]
+Match = Callable[[ProxiedRequest], bool]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,9 @@ def operator(
 
 
 @pytest.fixture
-def mirrored(operator: Candidate, line: Proxied, mirrored: Mirrored) -> Iterator[Mirrored]:
+def mirrored(
+    operator: Candidate, line: Proxied, mirrored: MirroredNamespace
+) -> Iterator[MirroredNamespace]:
     """A namespace whose three ConfigMaps and one Service are in Git."""
     alice = mirrored.person("alice")
     alice.apply(*(mirrored.config_map(name, a="1") for name in ("one", "two", "three")))
@@ -58,23 +65,23 @@ def mirrored(operator: Candidate, line: Proxied, mirrored: Mirrored) -> Iterator
     line.proxy.heal()
 
 
-def _maps(mirrored: Mirrored) -> Match:
+def _maps(mirrored: MirroredNamespace) -> Match:
     return lambda seen: seen.path.endswith(f"/namespaces/{mirrored.namespace}/configmaps")
 
 
-def _resumes(mirrored: Mirrored) -> Match:
+def _resumes(mirrored: MirroredNamespace) -> Match:
     return lambda seen: _maps(mirrored)(seen) and seen.is_resume
 
 
-def _snapshots(mirrored: Mirrored) -> Match:
+def _snapshots(mirrored: MirroredNamespace) -> Match:
     return lambda seen: _maps(mirrored)(seen) and not seen.is_resume
 
 
-def _path(mirrored: Mirrored, name: str) -> str:
+def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
 
 
-def _service(mirrored: Mirrored, name: str) -> dict[str, Any]:
+def _service(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -83,43 +90,49 @@ def _service(mirrored: Mirrored, name: str) -> dict[str, Any]:
     }
 
 
-def _begin_anew(mirrored: Mirrored) -> None:
+def _begin_anew(mirrored: MirroredNamespace) -> None:
     """Remove and make our objects again: everything is listed once more."""
     for kind, name in (("gitdestination", "destination"), ("watchrule", "rule")):
-        admin_of(mirrored).delete(kind, name)
+        admin_user(mirrored).delete(kind, name)
     mirrored.configured(RULE, wait=False)
 
 
 @pytest.mark.scenario("A90")
-def test_a_refused_list_removes_nothing(mirrored: Mirrored, line: Proxied) -> None:
+def test_a_refused_list_removes_nothing(mirrored: MirroredNamespace, line: Proxied) -> None:
     """The destination says what it could not see; other types go on."""
-    line.proxy.fault(Answer(500, "not now", ""), when=_snapshots(mirrored), times=None)
+    line.proxy.fault(ProxyResponse(500, "not now", ""), when=_snapshots(mirrored), times=None)
     _begin_anew(mirrored)
     _assert_kept_until_healed(mirrored, line)
 
 
 @pytest.mark.scenario("A90")
 @pytest.mark.parametrize("status", [403, 500])
-def test_a_refused_list_in_mid_life_is_said(status: int, mirrored: Mirrored, line: Proxied) -> None:
+def test_a_refused_list_in_mid_life_is_said(
+    status: int, mirrored: MirroredNamespace, line: Proxied
+) -> None:
     """A destination that was synced is not while a snapshot it needs is incomplete."""
     assert mirrored.condition("gitdestination", "destination", "Synced")["status"] == "True"
-    line.proxy.fault(Answer(status, "not now", ""), when=_snapshots(mirrored), times=None)
+    line.proxy.fault(ProxyResponse(status, "not now", ""), when=_snapshots(mirrored), times=None)
     line.proxy.fault(GONE, when=_resumes(mirrored))
     line.close_streams(_maps(mirrored))
     _assert_kept_until_healed(mirrored, line)
     mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
-    told = [row["message"] for row in admin_of(mirrored).list("events") if row["reason"] == DENIED]
+    told = [
+        row["message"] for row in admin_user(mirrored).list("events") if row["reason"] == DENIED
+    ]
     assert [f"v1/configmaps in {mirrored.namespace} may not be read" in text for text in told] == (
         [True] if status == 403 else []
     )
 
 
 @pytest.mark.scenario("A90")
-def test_a_list_that_stops_at_page_two_removes_nothing(mirrored: Mirrored, line: Proxied) -> None:
+def test_a_list_that_stops_at_page_two_removes_nothing(
+    mirrored: MirroredNamespace, line: Proxied
+) -> None:
     """Half a list proves nothing about the other half."""
     line.proxy.hide_watchlist()
     line.proxy.fault(
-        Hangup(after_bytes=40),
+        ConnectionDrop(after_bytes=40),
         when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page,
         times=None,
     )
@@ -127,7 +140,7 @@ def test_a_list_that_stops_at_page_two_removes_nothing(mirrored: Mirrored, line:
     _assert_kept_until_healed(mirrored, line)
 
 
-def _assert_kept_until_healed(mirrored: Mirrored, line: Proxied) -> None:
+def _assert_kept_until_healed(mirrored: MirroredNamespace, line: Proxied) -> None:
     alice = mirrored.person("alice")
     alice.delete("configmap", "two")
     alice.apply(_service(mirrored, "other"))
@@ -146,7 +159,7 @@ def _assert_kept_until_healed(mirrored: Mirrored, line: Proxied) -> None:
 
 
 @pytest.mark.scenario("A90", "A91")
-def test_an_empty_list_is_not_believed(mirrored: Mirrored, line: Proxied) -> None:
+def test_an_empty_list_is_not_believed(mirrored: MirroredNamespace, line: Proxied) -> None:
     """Each file's object is asked for by name: only the one that is really gone goes."""
     line.proxy.hide_watchlist()
     lists = _maps(mirrored)
@@ -158,17 +171,17 @@ def test_an_empty_list_is_not_believed(mirrored: Mirrored, line: Proxied) -> Non
 
 
 @pytest.mark.scenario("A90", "A28")
-def test_an_empty_list_of_rules_removes_nothing(mirrored: Mirrored, line: Proxied) -> None:
+def test_an_empty_list_of_rules_removes_nothing(mirrored: MirroredNamespace, line: Proxied) -> None:
     """A rule that is listed no more is asked for by name before its files go."""
     kept = mirrored.files()
 
-    def is_list(seen: Seen) -> bool:
+    def is_list(seen: ProxiedRequest) -> bool:
         return seen.path.endswith("/watchrules") and not seen.is_watch
 
-    def is_watch(seen: Seen) -> bool:
+    def is_watch(seen: ProxiedRequest) -> bool:
         return seen.path.endswith("/watchrules") and seen.is_watch
 
-    def is_question(seen: Seen) -> bool:
+    def is_question(seen: ProxiedRequest) -> bool:
         return seen.path.endswith(f"/namespaces/{mirrored.namespace}/watchrules/rule")
 
     line.proxy.hide_watchlist()
@@ -180,16 +193,18 @@ def test_an_empty_list_of_rules_removes_nothing(mirrored: Mirrored, line: Proxie
     assert mirrored.files() == kept
     line.proxy.heal()
     mirrored.await_condition("watchrule", "rule", "Ready", seconds=60.0)
-    admin_of(mirrored).delete("watchrule", "rule")
+    admin_user(mirrored).delete("watchrule", "rule")
     eventually(lambda: not mirrored.files(), "files of the deleted rule gone", seconds=60.0)
 
 
 @pytest.mark.scenario("A92")
 @pytest.mark.parametrize("form", ["status", "event", "continue"])
-def test_an_expired_version_costs_one_commit(form: str, mirrored: Mirrored, line: Proxied) -> None:
+def test_an_expired_version_costs_one_commit(
+    form: str, mirrored: MirroredNamespace, line: Proxied
+) -> None:
     """What was deleted, changed and created in the gap arrives after a new snapshot."""
     before = len(mirrored.commits())
-    line.proxy.fault(Answer(503), when=_resumes(mirrored), times=None)
+    line.proxy.fault(ProxyResponse(503), when=_resumes(mirrored), times=None)
     line.close_streams(_maps(mirrored))
     eventually(lambda: _asked_again(mirrored, line), "a refused resume", seconds=40.0)
     alice = mirrored.person("alice")
@@ -203,13 +218,13 @@ def test_an_expired_version_costs_one_commit(form: str, mirrored: Mirrored, line
     assert len(mirrored.commits()) <= before + (2 if form == "continue" else 1)
 
 
-def _asked_again(mirrored: Mirrored, line: Proxied) -> bool:
+def _asked_again(mirrored: MirroredNamespace, line: Proxied) -> bool:
     return any(_resumes(mirrored)(seen) for seen in line.proxy.seen[-20:])
 
 
-def _expire(form: str, mirrored: Mirrored, line: Proxied) -> None:
+def _expire(form: str, mirrored: MirroredNamespace, line: Proxied) -> None:
     if form == "event":
-        expired = Stream(after_lines=0, after_seconds=0.2, then="error", answer=GONE)
+        expired = StreamFault(after_lines=0, after_seconds=0.2, then="error", answer=GONE)
         line.proxy.fault(expired, when=_resumes(mirrored))
         return
     line.proxy.fault(GONE, when=_resumes(mirrored))
@@ -218,7 +233,7 @@ def _expire(form: str, mirrored: Mirrored, line: Proxied) -> None:
         line.proxy.fault(GONE, when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page)
 
 
-def _caught_up(mirrored: Mirrored) -> bool:
+def _caught_up(mirrored: MirroredNamespace) -> bool:
     found = mirrored.files()
     return (
         _path(mirrored, "two") not in found
@@ -229,10 +244,10 @@ def _caught_up(mirrored: Mirrored) -> bool:
 
 @pytest.mark.scenario("A94")
 def test_watches_that_close_at_once_lead_to_a_new_snapshot(
-    mirrored: Mirrored, line: Proxied
+    mirrored: MirroredNamespace, line: Proxied
 ) -> None:
     """A server that hides a stale version behind 200 is not asked in a hot loop."""
-    hidden = Stream(after_lines=0, after_seconds=0.01, then="close")
+    hidden = StreamFault(after_lines=0, after_seconds=0.01, then="close")
     line.proxy.fault(hidden, when=_resumes(mirrored), times=None)
     seen = len(line.proxy.seen)
     line.close_streams(_maps(mirrored))

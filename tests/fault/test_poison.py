@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift_person
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import admin_user, api_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -64,10 +64,10 @@ TURNING = {f"turns-{name}": poison for name, poison in POISONS.items()}
 
 @pytest.mark.scenario("A104")
 def test_poison_harms_nobody_but_itself(
-    mirrored: Mirrored, operator: Operator, desk: LocalCluster
+    mirrored: MirroredNamespace, operator: Operator, desk: LocalCluster
 ) -> None:
     """A hundred files, each poison Undecodable; a file that was there before is kept as it is."""
-    alice, pid = swift_person(mirrored, "alice"), operator.pid
+    alice, pid = api_user(mirrored, "alice"), operator.pid
     alice.apply(_definition())
     place = f"/apis/{GROUP}/v1/namespaces/{mirrored.namespace}/widgets"
     eventually(lambda: desk.api.request(place).ok, "the type")
@@ -96,19 +96,19 @@ def test_poison_harms_nobody_but_itself(
     assert operator.pid == pid
 
 
-def _cured(mirrored: Mirrored) -> bool:
+def _cured(mirrored: MirroredNamespace) -> bool:
     found = mirrored.files()
     return all("value: 2" in found[_path(mirrored, name)] for name in TURNING)
 
 
-def _undecodable(mirrored: Mirrored) -> set[str]:
+def _undecodable(mirrored: MirroredNamespace) -> set[str]:
     """The objects that events on the destination say cannot be read."""
-    rows = [row for row in admin_of(mirrored).list("events") if row["reason"] == UNDECODABLE]
+    rows = [row for row in admin_user(mirrored).list("events") if row["reason"] == UNDECODABLE]
     assert {row["involvedObject"]["name"] for row in rows} <= {"destination"}
     return {row["message"].split()[0].rpartition("/")[2] for row in rows}
 
 
-def _path(mirrored: Mirrored, name: str) -> str:
+def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"{GROUP}/v1/widgets/{mirrored.namespace}/{name}.yaml"
 
 

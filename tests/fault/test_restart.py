@@ -18,11 +18,11 @@ import pytest
 
 from tests.fault import history
 from tests.fault.conftest import FLAGS, Mirrors
-from tests.support import central
-from tests.support.gitserver import Served, commit_files, files_at
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually, operating
-from tests.support.people import admin_of, swift_person
+from tests.support.git.http_server import RunningGitServer, commit_files, files_at
+from tests.support.processes.operator import Operator, eventually, running_operator
+from tests.support.reverser import central_repository
+from tests.support.reverser.api_users import admin_user, api_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.api.install.installation import Installation
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -35,16 +35,16 @@ CONFIG_MAPS = {"resources": ["configmaps"]}
 MANY = 200
 
 
-def _path(mirrored: Mirrored, name: str) -> str:
+def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
 
 
-def _await_files(mirrored: Mirrored, *names: str) -> None:
+def _await_files(mirrored: MirroredNamespace, *names: str) -> None:
     wanted = {_path(mirrored, name) for name in names}
     eventually(lambda: wanted <= mirrored.files().keys(), f"files {names}", seconds=60.0)
 
 
-def _by_hand(mirrored: Mirrored) -> dict[str, str]:
+def _by_hand(mirrored: MirroredNamespace) -> dict[str, str]:
     """Files of a person, in the folder and where our own files go."""
     other = json.dumps(mirrored.config_map("elsewhere", a="1"))
     return {
@@ -57,7 +57,7 @@ def _by_hand(mirrored: Mirrored) -> dict[str, str]:
     }
 
 
-def _role(mirrored: Mirrored, name: str) -> dict[str, Any]:
+def _role(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -76,7 +76,7 @@ async def _create_all(desk: LocalCluster, documents: list[dict[str, Any]]) -> No
 
 @pytest.mark.scenario("A89", "A91", "A95")
 def test_objects_deleted_while_down_go_in_one_push(
-    mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster
+    mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster
 ) -> None:
     """Hundreds of files and the last one of a type go together; files of people stay."""
     theirs = _by_hand(mirrored)
@@ -108,7 +108,7 @@ def test_objects_deleted_while_down_go_in_one_push(
 
 @pytest.mark.scenario("A27", "A21")
 def test_rules_and_exclusions_that_changed_while_down_are_followed(
-    mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster, tmp_path: Path
+    mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster, tmp_path: Path
 ) -> None:
     """Files of a deleted rule and of an excluded type go, each with its reason."""
     idle_operator.start()
@@ -124,23 +124,23 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
     mirrored.configured({"resources": ["configmaps", "services"]})
     eventually(lambda: len(mirrored.files()) == 3, "every file", seconds=60.0)
     idle_operator.stop()
-    admin_of(mirrored).delete("watchrule", "more")
+    admin_user(mirrored).delete("watchrule", "more")
     changed = (*FLAGS, "--removal-grace=1s", "--discovery-exclude=services")
-    with operating(desk, tmp_path / "again", *changed, authors=False):
+    with running_operator(desk, tmp_path / "again", *changed, authors=False):
         kept = {_path(mirrored, "kept")}
         eventually(lambda: mirrored.files().keys() == kept, "only what is selected", seconds=60.0)
     told = "\n".join(one.body for one in mirrored.commits())
     assert "1 object no longer mirrored: its type is excluded by --discovery-exclude" in told
     assert "1 object no longer mirrored: no rule selects it" in told
-    admin_of(mirrored).delete("watchrule", "rule")
-    with operating(desk, tmp_path / "last", *changed, authors=False):
+    admin_user(mirrored).delete("watchrule", "rule")
+    with running_operator(desk, tmp_path / "last", *changed, authors=False):
         eventually(lambda: not mirrored.files(), "no file without any rule", seconds=60.0)
     history.assert_sound(mirrored)
 
 
 @pytest.mark.scenario("A100")
 def test_a_restart_without_a_change_leaves_no_trace(
-    mirrors: Mirrors, idle_operator: Operator, git_host: Served
+    mirrors: Mirrors, idle_operator: Operator, git_host: RunningGitServer
 ) -> None:
     """No commit, no push and no status write; another namespace shows that it works."""
     mirrored = mirrors()
@@ -165,7 +165,7 @@ def test_a_restart_without_a_change_leaves_no_trace(
 
 
 def test_until_records_are_complete_status_and_commits_say_so(
-    mirrored: Mirrored, idle_operator: Operator
+    mirrored: MirroredNamespace, idle_operator: Operator
 ) -> None:
     """A destination is Ready before authors can be proven; soon after the start they can."""
     alice = mirrored.person("alice")
@@ -204,16 +204,16 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
-    idle_operator: Operator, git_host: Served, desk: LocalCluster
+    idle_operator: Operator, git_host: RunningGitServer, desk: LocalCluster
 ) -> None:
     """Path and authority outlive the process, and what we write there is nobody's wish."""
     hooks = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
     idle_operator.start()
     with contextlib.ExitStack() as stack:
-        platform = stack.enter_context(central.central(desk, git_host))
+        platform = stack.enter_context(central_repository.central_repository(desk, git_host))
         for name in ("restart-one", "restart-two"):
             stack.callback(desk.api.request, f"{HOOKS}/{name}", method="DELETE")
-        central.configured(platform, hooks)
+        central_repository.configure_mirror(platform, hooks)
         assert desk.api.request(HOOKS, method="POST", body=_hook("restart-one")).ok
         eventually(lambda: _mirrored_hooks(platform) == {"restart-one"}, "the first")
         before, commits = _our_hook(desk), len(platform.commits())
@@ -240,15 +240,15 @@ def _our_hook(desk: LocalCluster) -> dict[str, Any]:
     return hook
 
 
-def _mirrored_hooks(mirrored: Mirrored) -> set[str]:
+def _mirrored_hooks(mirrored: MirroredNamespace) -> set[str]:
     return {Path(path).stem for path in mirrored.files()}
 
 
-def _await_report(mirrored: Mirrored) -> None:
+def _await_report(mirrored: MirroredNamespace) -> None:
     """Until destination and repository say what was pushed last; asked, they say it at once."""
     tip = history.tip(mirrored)
     request = {"metadata": {"annotations": {"windlass.dev/requestedAt": tip}}}
-    admin_of(mirrored).merge("gitdestination", "destination", request)
+    admin_user(mirrored).merge("gitdestination", "destination", request)
 
     def reported() -> bool:
         status = mirrored.admin.get("gitdestination", "destination").get("status", {})
@@ -263,7 +263,7 @@ def _await_report(mirrored: Mirrored) -> None:
     eventually(reported, "the report of the last push", seconds=40.0)
 
 
-def _versions(mirrored: Mirrored) -> dict[str, Any]:
+def _versions(mirrored: MirroredNamespace) -> dict[str, Any]:
     """Where the branch is, and the version of each of our objects."""
     found: dict[str, Any] = {"tip": history.tip(mirrored)}
     for kind, name in (
@@ -288,7 +288,7 @@ def _truncate(stores: Path) -> int:
 @pytest.mark.scenario("A84")
 @pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
 def test_a_damaged_store_is_fetched_again(
-    running: bool, mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster
+    running: bool, mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster
 ) -> None:
     """Every object of the store is cut in half; nobody sees more of it than a log line."""
     commit_files(mirrored.path, {f"files/{number}.txt": f"{number}\n" for number in range(150)})
@@ -310,19 +310,21 @@ def test_a_damaged_store_is_fetched_again(
     history.assert_sound(mirrored)
 
 
-def test_a_full_disk_is_said_and_passes(mirrored: Mirrored, idle_operator: Operator) -> None:
+def test_a_full_disk_is_said_and_passes(
+    mirrored: MirroredNamespace, idle_operator: Operator
+) -> None:
     """DiskFull is reported, nothing half-written counts, and the next try succeeds."""
     idle_operator.start({"WINDLASS_FAILPOINTS": "git.store.write.before=full@1"})
     mirrored.configured(CONFIG_MAPS)
     mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
     _await_files(mirrored, "one")
     mirrored.await_condition("gitdestination", "destination", "Ready")
-    assert "DiskFull" in {event["reason"] for event in admin_of(mirrored).list("events")}
+    assert "DiskFull" in {event["reason"] for event in admin_user(mirrored).list("events")}
     history.assert_sound(mirrored)
 
 
 @contextmanager
-def _writing(mirrored: Mirrored) -> Iterator[list[str]]:
+def _writing(mirrored: MirroredNamespace) -> Iterator[list[str]]:
     """Somebody who creates one ConfigMap after the other; the names of those that exist."""
     done: list[str] = []
     enough = threading.Event()
@@ -347,7 +349,7 @@ def _writing(mirrored: Mirrored) -> Iterator[list[str]]:
 
 @pytest.mark.scenario("A86")
 def test_sigterm_under_load_pushes_what_waits_and_frees_the_lease(
-    mirrored: Mirrored, idle_operator: Operator
+    mirrored: MirroredNamespace, idle_operator: Operator
 ) -> None:
     """Open windows are written before the end; the next leader need not wait."""
     idle_operator.start()
@@ -361,6 +363,6 @@ def test_sigterm_under_load_pushes_what_waits_and_frees_the_lease(
         idle_operator.stop()
     written = mirrored.files()
     assert {_path(mirrored, name) for name in observed} <= written.keys()
-    lease = swift_person(mirrored, "admin", "windlass-system").get("lease", "windlass-leader")
+    lease = api_user(mirrored, "admin", "windlass-system").get("lease", "windlass-leader")
     assert not lease["spec"].get("holderIdentity")
     history.assert_sound(mirrored)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import maps_of, picks, planted
-from tests.support.kinds import kind_of
+from tests.support.cluster.api_kinds import get_kind
+from tests.support.strategies.batched import choices, maps_of_json, substitute_numbers
 from windlass.api.kinds.gitdestination import GitDestination
 from windlass.api.kinds.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
 from windlass.api.schema.resource import Resource
@@ -50,14 +50,14 @@ def _path(text: str) -> str:
     return "HEAD_" if path == "HEAD" else path
 
 
-LABELS = picks(ALNUM + "---", min_size=1, max_size=22).map("".join).map(_label)
-NAMES = picks(ALNUM + "---......", min_size=1, max_size=68).map("".join).map(_dotted)
-GRANTS = picks(ALNUM + "---***" + " " * 9, max_size=91).map("".join).map(_grants)
-SEGMENTS = picks(WORD + ".-" * 4, min_size=2, max_size=10).map("".join).map(_segment)
-PATHS = picks(WORD + ".-" * 4 + "/" * 12, min_size=4, max_size=43).map("".join).map(_path)
+LABELS = choices(ALNUM + "---", min_size=1, max_size=22).map("".join).map(_label)
+NAMES = choices(ALNUM + "---......", min_size=1, max_size=68).map("".join).map(_dotted)
+GRANTS = choices(ALNUM + "---***" + " " * 9, max_size=91).map("".join).map(_grants)
+SEGMENTS = choices(WORD + ".-" * 4, min_size=2, max_size=10).map("".join).map(_segment)
+PATHS = choices(WORD + ".-" * 4 + "/" * 12, min_size=4, max_size=43).map("".join).map(_path)
 HOSTS = st.builds(
     "{}{}".format,
-    picks(ALNUM + "---", min_size=1, max_size=11).map("".join).map(_label),
+    choices(ALNUM + "---", min_size=1, max_size=11).map("".join).map(_label),
     st.just("") | st.text(string.ascii_lowercase, min_size=2, max_size=5).map(".{}".format),
 )
 PORTS = st.just("") | st.integers(1, 65535).map(lambda port: f":{port}")
@@ -105,9 +105,9 @@ DESTINATIONS = _with(
     },
 )
 ITEM = {
-    "operations": picks(["CREATE", "UPDATE", "DELETE", "*"], max_size=4),
+    "operations": choices(["CREATE", "UPDATE", "DELETE", "*"], max_size=4),
     "apiGroups": st.lists(NAMES | st.sampled_from(["", "*"]), max_size=3),
-    "apiVersions": picks(["v1", "v1beta1", "*"], max_size=3),
+    "apiVersions": choices(["v1", "v1beta1", "*"], max_size=3),
     "resources": st.lists(LABELS | st.just("*"), min_size=1, max_size=4),
     "includeOwned": st.booleans(),
 }
@@ -151,7 +151,7 @@ def _reason(resource: type[Resource], spec: Any) -> str:
 @given(data=st.data())
 def test_valid_specs_survive_the_round_trip(kind: str, data: st.DataObject) -> None:
     """A random valid spec decodes, has no problems, and encodes to an equal value."""
-    resource = kind_of(kind).resource
+    resource = get_kind(kind).resource
     value = resource.decode(_raw(data.draw(SPECS[kind])))
     assert validate(value.spec) == []  # type: ignore[attr-defined]
     assert resource.decode(value.encode()) == value
@@ -159,8 +159,10 @@ def test_valid_specs_survive_the_round_trip(kind: str, data: st.DataObject) -> N
 
 FIELDS = ("repoRef", "branch", "baseFolder", "x")
 ANY = st.builds(
-    lambda shape, leaves, names: planted(shape, (None, False, True, *leaves), (*FIELDS, *names)),
-    maps_of(range(60), range(30), 16),
+    lambda shape, leaves, names: substitute_numbers(
+        shape, (None, False, True, *leaves), (*FIELDS, *names)
+    ),
+    maps_of_json(range(60), range(30), 16),
     st.tuples(st.integers(), st.text(max_size=20), st.text(max_size=20)),
     st.tuples(st.text(max_size=8), st.text(max_size=8)),
 )
@@ -192,7 +194,7 @@ def _accepted(url: str = "https://h/x", branch: str = "main") -> bool:
 
 TRICKY = st.text("ab./-@{}:\\~^*[? %HEADlock\u00fc\n\t\x7f\u202e", min_size=1, max_size=12)
 BRANCH_PIECES = ("a", "b", "/", "/", ".", ".lock", "lock", "-", "@", "{", "HEAD", "..")
-PIECED = picks(BRANCH_PIECES, min_size=1, max_size=8).map("".join)
+PIECED = choices(BRANCH_PIECES, min_size=1, max_size=8).map("".join)
 
 
 @settings(max_examples=400, deadline=None)
@@ -213,7 +215,7 @@ URL_PIECES = (*URL_STARTS, *URL_MARKS, "\u00fc")
 
 
 @settings(max_examples=400, deadline=None)
-@given(url=URLS | picks(URL_PIECES, min_size=1, max_size=8).map("".join))
+@given(url=URLS | choices(URL_PIECES, min_size=1, max_size=8).map("".join))
 def test_accepted_addresses_can_be_used(url: str) -> None:
     """Whatever address the schema lets in, the git room can take apart."""
     assume(_accepted(url=url))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import row, rows, shares
+from tests.support.strategies.batched import balanced_column, row, rows
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.attribution import record_join
 from windlass.reverser.attribution.record_join import Observation, judge_change
@@ -25,8 +25,8 @@ USERS = ("alice", "bob", "mallory")
 Fate = Literal["stored", "rejected", "dry-run", "stale"]
 
 TIMES = [tenth / 10 for tenth in range(201)]
-CONTENTS = shares([None], [b"a" * 16, b"b" * 16])
-REPLICAS = shares([None], range(3))
+CONTENTS = balanced_column([None], [b"a" * 16, b"b" * 16])
+REPLICAS = balanced_column([None], range(3))
 KINDS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 RECORD = (
     TIMES,

@@ -13,7 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from tests.support.few_draws import maps_of, picks, planted, shares, values_of
+from tests.support.strategies.batched import (
+    balanced_column,
+    choices,
+    maps_of_json,
+    substitute_numbers,
+    values_of_json,
+)
 from windlass.objects import yaml_emitter, yaml_reader
 
 NASTY = (
@@ -40,21 +46,21 @@ MADE_UP = st.tuples(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
     STRANGE,
     STRANGE,
-    picks(NASTY, min_size=2, max_size=3).map("".join),
+    choices(NASTY, min_size=2, max_size=3).map("".join),
     st.integers(min_value=-(2**63), max_value=2**64 - 1),
     st.floats(allow_nan=False, allow_infinity=False),
 )
 # A number stands for what is made up: four texts, which may be names, an integer, a float.
-LEAVES = shares([None], [False, True], [4], [5], shares([0], [1, 2], [3], NASTY))
-NAMES = shares([0], [1, 2], [3], NASTY)
+LEAVES = balanced_column([None], [False, True], [4], [5], balanced_column([0], [1, 2], [3], NASTY))
+NAMES = balanced_column([0], [1, 2], [3], NASTY)
 
 
 def _planted(shape: Any, made_up: tuple[Any, ...]) -> Any:
-    return planted(shape, made_up, made_up[:4])
+    return substitute_numbers(shape, made_up, made_up[:4])
 
 
-VALUE = st.builds(_planted, values_of(LEAVES, NAMES, 24), MADE_UP)
-MAP = st.builds(_planted, maps_of(LEAVES, NAMES, 24), MADE_UP)
+VALUE = st.builds(_planted, values_of_json(LEAVES, NAMES, 24), MADE_UP)
+MAP = st.builds(_planted, maps_of_json(LEAVES, NAMES, 24), MADE_UP)
 
 
 def _ruamel(content: bytes) -> Any:

@@ -11,9 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support import manifests as written
-from tests.support.few_draws import maps_of, picks, planted, row, shares, values_of
-from tests.support.manifests import OWNER, PLACE
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.strategies.batched import (
+    balanced_column,
+    choices,
+    maps_of_json,
+    row,
+    substitute_numbers,
+    values_of_json,
+)
 from windlass.environments import ownership, phase
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import field_rules, kinds, shapes
@@ -41,12 +48,12 @@ MARKED = [
     for said in product("ab", repeat=count)
 ]
 # A number stands for the leaf of that number that is made up.
-LEAVES = shares([None], [False, True], range(3), TEXTS, MARKED)
+LEAVES = balanced_column([None], [False, True], range(3), TEXTS, MARKED)
 MADE_UP = st.tuples(st.integers(), st.floats(), st.text(max_size=5))
 
 
-VALUES = st.builds(planted, values_of(LEAVES, FIELDS, 40), MADE_UP)
-MAPS = st.builds(planted, maps_of(LEAVES, FIELDS, 60), MADE_UP)
+VALUES = st.builds(substitute_numbers, values_of_json(LEAVES, FIELDS, 40), MADE_UP)
+MAPS = st.builds(substitute_numbers, maps_of_json(LEAVES, FIELDS, 60), MADE_UP)
 KINDS = sorted(
     (allowed.gvr.api_version, kind) for (_, kind), allowed in kinds.ALLOWED_KINDS.items()
 )
@@ -98,20 +105,20 @@ SOUND = [
     written.job(),
     written.cron_job(),
     written.service(ports=[{"port": 80}]),
-    written.of("v1", "Secret", "s", stringData={"a": "b"}, data={"c": "ZA=="}),
-    written.of("v1", "ConfigMap", "c", data={"a": "b"}),
-    written.of("v1", "ServiceAccount", "worker"),
-    written.of("v1", "PersistentVolumeClaim", "data", spec={}),
-    written.of("v1", "Pod", "p", spec=written.pod_spec(serviceAccountName="worker")),
-    written.of("autoscaling/v2", "HorizontalPodAutoscaler", "h", spec=TARGET),
-    written.of("policy/v1", "PodDisruptionBudget", "b", spec={"minAvailable": 1}),
+    written.make_object("v1", "Secret", "s", stringData={"a": "b"}, data={"c": "ZA=="}),
+    written.make_object("v1", "ConfigMap", "c", data={"a": "b"}),
+    written.make_object("v1", "ServiceAccount", "worker"),
+    written.make_object("v1", "PersistentVolumeClaim", "data", spec={}),
+    written.make_object("v1", "Pod", "p", spec=written.pod_spec(serviceAccountName="worker")),
+    written.make_object("autoscaling/v2", "HorizontalPodAutoscaler", "h", spec=TARGET),
+    written.make_object("policy/v1", "PodDisruptionBudget", "b", spec={"minAvailable": 1}),
     written.deployment("limits", written.container(resources={"requests": {"cpu": 1}})),
 ]
 SPELLED = [json.dumps(one) for one in SOUND]
 BENT = st.builds(
     _bent,
     row(range(len(SOUND)), "abcdefgh", [False, True], range(240)),
-    picks(range(60), max_size=8),
+    choices(range(60), max_size=8),
     VALUES,
 )
 PROJECTS = st.lists(st.sampled_from(SOUND) | BENT, max_size=4, unique_by=id) | st.lists(
@@ -121,7 +128,7 @@ PROJECTS = st.lists(st.sampled_from(SOUND) | BENT, max_size=4, unique_by=id) | s
 
 def _attempt(objects: list[Object]) -> Bundle | BundleRefused:
     try:
-        return written.assembled(objects, PLACE)
+        return written.build_bundle(objects, PLACE)
     except BundleRefused as refusal:
         return refusal
 
@@ -164,7 +171,7 @@ def test_nothing_crashes_and_every_refusal_is_clear(objects: list[Object]) -> No
 @example([written.deployment("a", written.pod_spec(automountServiceAccountToken=None))])
 @example(
     [
-        written.of("v1", "ConfigMap", "a")
+        written.make_object("v1", "ConfigMap", "a")
         | {"metadata": {"name": "a", "labels": {"catalyst.dev/x": "y"}}}
     ]
 )

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import manifests as written
-from tests.support.few_draws import row, rows, shares
-from tests.support.manifests import OWNER, PLACE
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.strategies.batched import balanced_column, row, rows
 from windlass.environments import inventory, phase
 from windlass.environments.bundle.bundle import Bundle, Member
 from windlass.environments.inventory import (
@@ -31,7 +31,7 @@ POOL = [
     written.deployment("a"),
     written.deployment("b"),
     written.service("a"),
-    written.of("v1", "ConfigMap", "c"),
+    written.make_object("v1", "ConfigMap", "c"),
     written.job("j"),
 ]
 
@@ -110,7 +110,7 @@ class World:
 
 @cache
 def _bundle(chosen: tuple[int, ...]) -> Bundle:
-    return written.assembled([POOL[index] for index in chosen], PLACE)
+    return written.build_bundle([POOL[index] for index in chosen], PLACE)
 
 
 ORDERS = [
@@ -162,7 +162,7 @@ def test_nothing_is_ever_orphaned(events: list[tuple[str, object, int]], last: B
 
 
 STATUSES = ("True", "False", "Unknown")
-REASONS = shares(
+REASONS = balanced_column(
     sorted({reason for reasons in phase.TERMINAL_REASONS.values() for reason in reasons}),
     ["Progressing", "GitUnavailable", ""],
 )

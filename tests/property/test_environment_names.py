@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import picks, row
+from tests.support.strategies.batched import choices, row
 from windlass.environments import ownership
 from windlass.environments.namespace import naming
 from windlass.environments.namespace.naming import EnvironmentIdentity
@@ -17,7 +17,7 @@ from windlass.environments.namespace.naming import EnvironmentIdentity
 ALNUM = string.ascii_lowercase + string.digits
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-DNS_NAMES = picks(ALNUM + "-" * 4 + "." * 4, min_size=1, max_size=42).map(
+DNS_NAMES = choices(ALNUM + "-" * 4 + "." * 4, min_size=1, max_size=42).map(
     lambda chars: "".join(chars).strip("-.") or "a"
 )
 

@@ -7,13 +7,13 @@ from itertools import product
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import rows, shares
+from tests.support.strategies.batched import balanced_column, rows
 from windlass.gateways.tree import globs
 from windlass.gateways.tree.globs import GlobSet
 
 NAMES = ["a", "b", *map("".join, product("ab.", repeat=2))]
 NAMES.remove("..")
-PARTS = shares(NAMES, ["**", "*", "?", "a*", "*b", "[!a]", "**"])
+PARTS = balanced_column(NAMES, ["**", "*", "?", "a*", "*b", "[!a]", "**"])
 DEPTHS = (1, 2, 3, 4)
 PATHS = rows(DEPTHS, *[NAMES] * 4, max_size=12).map(
     lambda drawn: ["/".join(names[:depth]) for depth, *names in drawn]

@@ -12,19 +12,27 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import lists_of, maps_of, picks, row, rows, shares, values_of
+from tests.support.strategies.batched import (
+    balanced_column,
+    choices,
+    lists_of_json,
+    maps_of_json,
+    row,
+    rows,
+    values_of_json,
+)
 from windlass.gateways.render import json_edit, json_tokens, patching
 from windlass.gateways.render.json_edit import JsonEdit, JsonPath, RemoveValue, SetValue
 from windlass.gateways.render.json_tokens import InvalidJson
 
 NAMES = ["a", "b", "c", "é", "x.y", "-", "systemName", ""]
 STRINGS = ["", "old", 'q"\\', "systemName", "😀", "\ud800"]
-LEAVES = shares([None], [False, True], range(-1000, 1001), STRINGS)
-VALUE = values_of(LEAVES, NAMES, 24)
-LIST = lists_of(LEAVES, NAMES, 24)
-OBJECT = maps_of(LEAVES, NAMES, 24).map(lambda members: members or {"a": None})
+LEAVES = balanced_column([None], [False, True], range(-1000, 1001), STRINGS)
+VALUE = values_of_json(LEAVES, NAMES, 24)
+LIST = lists_of_json(LEAVES, NAMES, 24)
+OBJECT = maps_of_json(LEAVES, NAMES, 24).map(lambda members: members or {"a": None})
 
-STEPS = shares(NAMES, range(3))
+STEPS = balanced_column(NAMES, range(3))
 PATHS: list[list[JsonPath]] = [list(product(STEPS, repeat=count)) for count in (1, 2, 3)]
 
 
@@ -82,7 +90,7 @@ HOW = ("any", "there", "inside", "beside")
 EDITED = st.builds(
     _edits,
     spelled(),
-    rows(shares(*PATHS), HOW, range(60), [True, False], max_size=5),
+    rows(balanced_column(*PATHS), HOW, range(60), [True, False], max_size=5),
     LIST,
 )
 
@@ -212,7 +220,7 @@ def test_system_names(text: tuple[Any, bytes]) -> None:
 
 
 PIECES = ['"', "\\", "{", "}", "[", "]", ",", ":", "0", "1", "-", ".", "e", "true", "null", '"a"']
-ALMOST = picks([*PIECES, " ", "\n", "\\u00e9", "é"]).map("".join)
+ALMOST = choices([*PIECES, " ", "\n", "\\u00e9", "é"]).map("".join)
 
 
 @given(data=st.one_of(ALMOST.map(str.encode), st.binary(max_size=20)))

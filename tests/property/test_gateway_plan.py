@@ -9,8 +9,14 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import rows, shares
-from tests.support.gateway_plans import Commit, Disk, Gateway, Synced, pod_of
+from tests.support.gateways.sync_model import (
+    Commit,
+    DiskModel,
+    GatewayModel,
+    SyncResult,
+    annotated_pod,
+)
+from tests.support.strategies.batched import balanced_column, rows
 from windlass.gateways.tree import live_tree as live_trees
 from windlass.gateways.tree import manifest as manifests
 from windlass.gateways.tree import plan as plans
@@ -58,18 +64,18 @@ def _routing(mapped: list[tuple[str, str, bool]]) -> Routing:
     )
 
 
-file_sets = rows(shares(*TREES), CONTENTS, max_size=12).map(dict).map(_clean)
+file_sets = rows(balanced_column(*TREES), CONTENTS, max_size=12).map(dict).map(_clean)
 routings = rows(SOURCES, DESTINATIONS, [False, True], min_size=1, max_size=3).map(_routing)
 
 
-def _gateway(routing: Routing, policy: DeletePolicy, lying: Mapping[str, bytes]) -> Gateway:
-    disk = Disk()
+def _gateway(routing: Routing, policy: DeletePolicy, lying: Mapping[str, bytes]) -> GatewayModel:
+    disk = DiskModel()
     for path, content in lying.items():
         disk.write(path, content)
-    return Gateway(pod_of(), routing, DeleteSafety(policy), disk)
+    return GatewayModel(annotated_pod(), routing, DeleteSafety(policy), disk)
 
 
-def _synced(gateway: Gateway, commit: Commit) -> Synced | None:
+def _synced(gateway: GatewayModel, commit: Commit) -> SyncResult | None:
     """One sync, allowed to empty its roots; None where it was refused, and then did nothing."""
     before = dict(gateway.disk.stats), set(gateway.disk.directories)
     allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing))
@@ -81,7 +87,7 @@ def _synced(gateway: Gateway, commit: Commit) -> Synced | None:
         return None
 
 
-def _planned(gateway: Gateway, commit: Commit) -> bytes:
+def _planned(gateway: GatewayModel, commit: Commit) -> bytes:
     """The plan as text, or the refusal."""
     try:
         return plans.to_json(gateway.plan(commit).plan)
@@ -250,8 +256,8 @@ def test_a_move_is_no_delete(files: dict[str, bytes], folder: str) -> None:
     """A tree that moves as a whole within its root passes the strictest guard."""
     fresh = {f"s/projects/{path}": content for path, content in files.items()}
     assume(fresh and not any(is_protected(path) for path in fresh))
-    gateway = Gateway(
-        pod_of(service_path="s"), safety=DeleteSafety(max_deletes=1, max_delete_percent=1)
+    gateway = GatewayModel(
+        annotated_pod(service_path="s"), safety=DeleteSafety(max_deletes=1, max_delete_percent=1)
     )
     assume(_synced(gateway, Commit({**fresh, "s/projects/stays": b"?"})) is not None)
     moved = {path.replace("projects/", f"projects/{folder}/", 1): fresh[path] for path in fresh}

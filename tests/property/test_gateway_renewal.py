@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import rows, shares
-from tests.support.gateway_plans import Commit, pod_of
+from tests.support.gateways.sync_model import Commit, annotated_pod
+from tests.support.strategies.batched import balanced_column, rows
 from windlass.gateways.tree import layout as layouts
 from windlass.gateways.tree import layout_update, selection
 from windlass.gateways.tree.file_policy import Caps
@@ -33,7 +33,7 @@ NAMES = (
     *FOLDERS,
     *("config.json", "resource.json", "view.json", "db", "skip", "git~1", " x", "config-mode.json"),
 )
-TREES = shares(
+TREES = balanced_column(
     *(["/".join(parts) for parts in product(*[FOLDERS] * depth, NAMES)] for depth in range(3))
 )
 LISTED = [
@@ -41,7 +41,7 @@ LISTED = [
     for mode in [0o100644] * 8 + [0o100755, LINK]
     for blob in ("0", "1", "2", "3")
 ]
-EDITED = shares([None], LISTED)
+EDITED = balanced_column([None], LISTED)
 PATCHES = ((), (), (PatchSet({".x": "1"}, "**/view.json"),))
 
 
@@ -100,7 +100,7 @@ def _edits(old: Listing, new: Listing) -> dict[str, Edit]:
 
 def _selected(routing: Routing, commit: str, **annotations: str) -> GatewaySelection:
     revision = SourceRevision(commit, "main", 1)
-    return selection.select(routing, pod_of(**annotations), revision, cr_name="site")
+    return selection.select(routing, annotated_pod(**annotations), revision, cr_name="site")
 
 
 def _laid_out(listing: Listing, chosen: GatewaySelection) -> Layout | None:

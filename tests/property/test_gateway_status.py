@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import rows
-from tests.support.gateway_pods import COMMIT, OWNER, gateway, synced
+from tests.support.gateways.samples import COMMIT, OWNER, discovered_gateway, synced_report
+from tests.support.strategies.batched import rows
 from windlass.gateways.status import gateway_status
 from windlass.gateways.status.gateway_status import SyncTarget
 from windlass.gateways.wire import agent_objects, agent_report, metadata, routing
@@ -50,7 +50,7 @@ def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
     """N is what 2.5 says, never more than m, and no order changes either."""
     found, reports, expected = [], {}, 0
     for number, one in enumerate(drawn):
-        each = gateway(f"g{number}", profile=one["profile"], agent=one["agent"])
+        each = discovered_gateway(f"g{number}", profile=one["profile"], agent=one["agent"])
         found.append(each)
         if one["status"] is not None:
             changes: dict[str, Any] = {
@@ -61,7 +61,7 @@ def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
                 changes["profile_hash"] = "0"
             if not one["uid"]:
                 changes["pod_uid"] = "somebody-else"
-            reports[each.observed_pod.uid] = synced(each, _GOAL, **changes)
+            reports[each.observed_pod.uid] = synced_report(each, _GOAL, **changes)
         expected += (
             (one["profile"], one["agent"], one["status"], one["commit"])
             == ("real", "running", "Synced", COMMIT)

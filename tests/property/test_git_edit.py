@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import rows
-from tests.support.gitserver import git
+from tests.support.git.http_server import git
+from tests.support.strategies.batched import rows
 from windlass.git.errors import PathOccupied
 from windlass.git.format import objects, pack
 from windlass.git.store import PACK_FROM_OBJECTS, Store

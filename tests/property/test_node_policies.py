@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.packet_filter import Packet, PacketFilter
-from tests.support.policy_simulator import Cluster, Party
+from tests.support.cluster.iptables_simulator import Packet, PacketFilter
+from tests.support.cluster.policy_simulator import Endpoint, PolicyCluster
 from windlass_dev.netpol import iptables_chains, policy_decoder, policy_model
 from windlass_dev.netpol.policy_model import IpBlock, PolicyInputs, PolicyPod
 
@@ -67,9 +67,9 @@ def test_filter_and_api_agree(
     labels: list[tuple[str, dict[str, str]]], policies: dict[str, list[dict[str, Any]]]
 ) -> None:
     """For every pair of pods, and for the world outside, on every port."""
-    parties = [Party(f"10.9.1.{2 + i}", space, of) for i, (space, of) in enumerate(labels)]
-    outside = [Party("8.8.8.8"), Party("10.1.1.1")]
-    simulated, found = Cluster(policies), _filter(parties, policies)
+    parties = [Endpoint(f"10.9.1.{2 + i}", space, of) for i, (space, of) in enumerate(labels)]
+    outside = [Endpoint("8.8.8.8"), Endpoint("10.1.1.1")]
+    simulated, found = PolicyCluster(policies), _filter(parties, policies)
     for sender in (*parties, *outside):
         for receiver in (*parties, *outside):
             if sender == receiver or (sender in outside and receiver in outside):
@@ -82,7 +82,7 @@ def test_filter_and_api_agree(
                     ), packet
 
 
-def _filter(parties: list[Party], policies: dict[str, list[dict[str, Any]]]) -> PacketFilter:
+def _filter(parties: list[Endpoint], policies: dict[str, list[dict[str, Any]]]) -> PacketFilter:
     pods = tuple(PolicyPod(one.namespace, one.address, one.address, one.labels) for one in parties)
     read = tuple(
         policy_decoder.decode_policy(name, json.dumps({"spec": spec}).encode())

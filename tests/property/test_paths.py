@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import picks
+from tests.support.strategies.batched import choices
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.content import file_paths
 
@@ -26,11 +26,11 @@ def _group(text: str) -> str:
     return ".".join(map(_label, f"{text}.a".split(".")[:14]))
 
 
-LABEL = picks(ALNUM + "---", min_size=1, max_size=22).map("".join).map(_label)
+LABEL = choices(ALNUM + "---", min_size=1, max_size=22).map("".join).map(_label)
 DOTTED = ALNUM + "---" + "." * 12
 GROUP = st.one_of(
     st.just(""),
-    picks(DOTTED, min_size=1, max_size=321).map("".join).map(_group),
+    choices(DOTTED, min_size=1, max_size=321).map("".join).map(_group),
     # Fourteen labels of the full length are longer than a segment may be.
     st.text(ALNUM, min_size=308, max_size=308).map(
         lambda text: ".".join(text[at : at + 22] for at in range(0, 308, 22))

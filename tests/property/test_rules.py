@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import picks, row, rows, shares
+from tests.support.strategies.batched import balanced_column, choices, row, rows
 from windlass.objects.names import GVR, Key
 from windlass.reverser.file_operation import OPERATIONS, Operation
 from windlass.reverser.selection import rules
@@ -35,14 +35,14 @@ def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[ResourceTyp
 type_lists = st.builds(
     _types,
     rows(GROUPS, VERSIONS, PLURALS, VERBS, (False, True), max_size=12),
-    picks(PLURALS, max_size=2),
+    choices(PLURALS, max_size=2),
 )
 
 
 def some(values: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
     """The filters of a rule item: omitted, open or a list."""
     lists = [list(product((*values, "*"), repeat=count)) for count in range(4)]
-    return tuple(shares([None], *lists))
+    return tuple(balanced_column([None], *lists))
 
 
 OPERATION_SETS = [
@@ -62,7 +62,7 @@ rule_lists = rows(
     usual=1,
 ).map(lambda drawn: tuple(RuleItem(*said) for said in drawn))
 kinds = st.sampled_from(["WatchRule", "ClusterWatchRule"])
-exclusions = picks(["widgets", "apps/deployments", "core/pods"], max_size=3).map(frozenset)
+exclusions = choices(["widgets", "apps/deployments", "core/pods"], max_size=3).map(frozenset)
 
 
 @given(type_lists, kinds, rule_lists, st.booleans(), exclusions)
@@ -90,7 +90,7 @@ def test_selections_are_always_permitted(
     assert len(set(found.unresolved)) == len(found.unresolved)
 
 
-@given(type_lists, row(PLURALS, some(GROUPS)), picks(range(60), max_size=12))
+@given(type_lists, row(PLURALS, some(GROUPS)), choices(range(60), max_size=12))
 def test_named_resources_only_gain_from_more_types(
     types: list[ResourceType], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
 ) -> None:

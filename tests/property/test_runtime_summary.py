@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import maps_of, planted, row
+from tests.support.strategies.batched import maps_of_json, row, substitute_numbers
 from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START, merged
 from windlass.objects.condition import Condition
@@ -23,8 +23,10 @@ STATUSES = ("True", "False", "Unknown")
 REASONS = ("Ready", "Validating", "AccessDenied")
 NAMES = ("alpha", "beta", "gamma", "x", "y", "z")
 FIELDS = st.builds(
-    lambda shape, text: planted(shape, (None, False, True, *range(-3, 4), "", "a", text, text)),
-    maps_of(range(14), NAMES, 20),
+    lambda shape, text: substitute_numbers(
+        shape, (None, False, True, *range(-3, 4), "", "a", text, text)
+    ),
+    maps_of_json(range(14), NAMES, 20),
     st.text(max_size=3),
 )
 MOMENTS = (None, "", "go", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")

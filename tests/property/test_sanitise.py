@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.few_draws import lists_of, maps_of, row, rows, shares
+from tests.support.strategies.batched import balanced_column, lists_of_json, maps_of_json, row, rows
 from windlass.reverser.content import clean_object, noise, sanitize
 
 FIELDS = (
@@ -18,8 +18,8 @@ FIELDS = (
     "volumeClaimTemplates", "aggregationRule", "rules", "job-name", "controller", "fieldsV1",
     "f:spec", "f:clusterIP", "manager", "kubectl.kubernetes.io/x", "type", "data", "x",
 )  # fmt: skip
-LEAVES = shares([None], [False, True], range(10), ["None", "a", ""])
-BODIES = maps_of(LEAVES, FIELDS, 48)
+LEAVES = balanced_column([None], [False, True], range(10), ["None", "a", ""])
+BODIES = maps_of_json(LEAVES, FIELDS, 48)
 TYPES = (
     ("v1", "Service"), ("v1", "PersistentVolumeClaim"), ("v1", "PersistentVolume"),
     ("v1", "ServiceAccount"), ("v1", "Namespace"), ("v1", "Node"), ("v1", "Pod"),
@@ -74,7 +74,7 @@ OBJECTS = st.builds(
     row(TYPES, ["default", "x", "kubernetes"], *[[False, True]] * 6),
     TEXTS,
     TEXTS,
-    lists_of(LEAVES, FIELDS, 32),
+    lists_of_json(LEAVES, FIELDS, 32),
     BODIES,
 )
 

@@ -14,8 +14,8 @@ import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import picks, row
-from tests.support.matching import matching
+from tests.support.strategies.batched import choices, row
+from tests.support.strategies.matching_texts import matching_texts
 from windlass.app import settings_forms as forms
 from windlass.app import settings_sources as sources
 from windlass.app.settings import TABLE, Settings
@@ -77,14 +77,14 @@ def _texts(form: forms.Text) -> st.SearchStrategy[str]:
         text = texts[0].strip()
         return text if re.fullmatch(form.pattern, text) else f"{text}a"
 
-    return matching(form.pattern).map(trimmed)
+    return matching_texts(form.pattern).map(trimmed)
 
 
 def _several(form: forms.Several[Any] | forms.Commas[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     least = int(getattr(form, "needs_one", False))
     if isinstance(form.item, forms.Text):
-        return matching(form.item.pattern, min_size=least, max_size=3).map(tuple)
-    return picks(column(form.item) or (), min_size=least, max_size=3).map(tuple)
+        return matching_texts(form.item.pattern, min_size=least, max_size=3).map(tuple)
+    return choices(column(form.item) or (), min_size=least, max_size=3).map(tuple)
 
 
 _values_by_form: dict[type, Any] = {
@@ -93,7 +93,7 @@ _values_by_form: dict[type, Any] = {
     forms.Listen: _addresses,
     forms.Several: _several,
     forms.Commas: _several,
-    forms.Pairs: lambda form: matching(form.pattern, min_size=0, max_size=3).map(
+    forms.Pairs: lambda form: matching_texts(form.pattern, min_size=0, max_size=3).map(
         lambda texts: tuple(dict(text.split("=", 1) for text in texts).items())
     ),
 }

@@ -7,14 +7,20 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import maps_of, picks, planted, rows, values_of
+from tests.support.strategies.batched import (
+    choices,
+    maps_of_json,
+    rows,
+    substitute_numbers,
+    values_of_json,
+)
 from windlass.objects.names import GVR, JSON, Identity, Object
 from windlass.reverser.content import file_paths
 from windlass.reverser.publish import path_ownership
 
 BASE = "clusters/prod"
 ALNUM = string.ascii_lowercase + string.digits
-labels = picks(ALNUM + "---", min_size=1, max_size=8).map(
+labels = choices(ALNUM + "---", min_size=1, max_size=8).map(
     lambda chars: "".join(chars).strip("-") or "a"
 )
 object_names = labels | st.sampled_from(["system:node", "con", "A b", "n" * 253])
@@ -28,14 +34,16 @@ identities = st.builds(
 made_up = st.tuples(st.integers(), st.text(max_size=5), st.text(max_size=5))
 KNOWN = ("apiVersion", "kind", "metadata", "name", "namespace")
 json_values: st.SearchStrategy[JSON] = st.builds(
-    lambda shape, leaves, names: planted(shape, (None, False, True, *leaves), (*KNOWN, *names)),
-    values_of(range(60), range(42), 16),
+    lambda shape, leaves, names: substitute_numbers(
+        shape, (None, False, True, *leaves), (*KNOWN, *names)
+    ),
+    values_of_json(range(60), range(42), 16),
     made_up,
     st.tuples(st.text(max_size=8), st.text(max_size=8)),
 )
 contents: st.SearchStrategy[Object] = st.builds(
-    lambda shape, leaves, names: planted(shape, (None, False, True, *leaves), names),
-    maps_of(range(60), range(42), 16),
+    lambda shape, leaves, names: substitute_numbers(shape, (None, False, True, *leaves), names),
+    maps_of_json(range(60), range(42), 16),
     made_up,
     st.tuples(st.text(max_size=8), st.text(max_size=8)),
 )

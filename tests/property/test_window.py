@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.few_draws import rows, shares
+from tests.support.strategies.batched import balanced_column, rows
 from windlass.objects.names import GVR, Identity
 from windlass.reverser import file_operation
 from windlass.reverser.attribution.author import Author
@@ -22,7 +22,7 @@ from windlass.reverser.publish.folder import PendingWindow
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 PATHS = ("p", "q", "r")
-BLOBS = shares([None], ["1", "2", "3"])
+BLOBS = balanced_column([None], ["1", "2", "3"])
 indexes = rows(PATHS, ["1", "2", "3"], max_size=3, usual=1).map(dict)
 
 

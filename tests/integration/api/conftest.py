@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Server
-from tests.support import cluster as clusters
-from tests.support import lines
-from tests.support.operator import eventually
+from tests.support.cluster import api_client
+from tests.support.cluster import control_plane as clusters
+from tests.support.processes.operator import eventually
 from windlass.api.kinds.registry import KINDS
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -41,7 +41,9 @@ def installed(cluster: LocalCluster) -> LocalCluster:
 
 def _undiscovered(desk: LocalCluster) -> list[str]:
     """Kinds that kubectl would not find; it is served before that, and Established before both."""
-    answer = lines.ask(desk, lines.ADMIN, "GET", "/apis", headers={"Accept": _DISCOVERY})
+    answer = api_client.request(
+        desk, api_client.ADMIN, "GET", "/apis", headers={"Accept": _DISCOVERY}
+    )
     groups = {group["metadata"]["name"]: group["versions"] for group in answer.object["items"]}
     found = {
         (name, resource["resource"])
@@ -55,7 +57,7 @@ def _undiscovered(desk: LocalCluster) -> list[str]:
 def _unexplained(desk: LocalCluster) -> list[str]:
     """Kinds whose schema `kubectl explain` would not find."""
     homes = {f"/openapi/v3/apis/{kind.gvr.api_version}" for kind in KINDS}
-    told = "".join(lines.ask(desk, lines.ADMIN, "GET", home).text for home in homes)
+    told = "".join(api_client.request(desk, api_client.ADMIN, "GET", home).text for home in homes)
     return [kind.name for kind in KINDS if f'/{kind.plural}"' not in told]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.integration.api.server import Server
-from tests.support.operator import eventually
+from tests.support.processes.operator import eventually
 from windlass.api.install import rbac
 from windlass.api.install.installation import Installation
 

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support import lines
-from tests.support.people import Swift
+from tests.support.cluster import api_client
+from tests.support.reverser.api_users import ApiUser
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 _APPLY = "application/apply-patch+yaml"
@@ -42,7 +42,7 @@ class Server:
     """The API server of a desk over the kept line of `user`, or of whom that user plays."""
 
     desk: LocalCluster
-    user: str = lines.ADMIN
+    user: str = api_client.ADMIN
     played: str = ""
 
     def playing(self, user: str) -> Server:
@@ -78,7 +78,7 @@ class Server:
 
     def _home(self, document: dict[str, Any], namespace: str) -> str:
         place = namespace or document["metadata"].get("namespace", "")
-        return Swift(self.desk, self.user).path(
+        return ApiUser(self.desk, self.user).path(
             document["kind"], api_version=document["apiVersion"], namespace=place
         )
 
@@ -92,7 +92,7 @@ class Server:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         acting = {"Impersonate-User": self.played} if self.played else {}
-        reply = lines.ask(
+        reply = api_client.request(
             self.desk,
             self.user,
             method,

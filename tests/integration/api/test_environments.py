@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Answer, Server
-from tests.support.kinds import kind_of
+from tests.support.cluster.api_kinds import get_kind
 from tests.unit.api.trial import ABSENT, GOOD, case
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
@@ -36,7 +36,7 @@ def _post(
 
 
 def _path(namespace: str, kind: str, rest: str = "") -> str:
-    return f"/apis/{API}/namespaces/{namespace}/{kind_of(kind).plural}{rest}"
+    return f"/apis/{API}/namespaces/{namespace}/{get_kind(kind).plural}{rest}"
 
 
 @pytest.mark.scenario("E1")

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.api import rights
 from tests.integration.api.rights import binding
 from tests.integration.api.server import Answer, Server
-from tests.support.operator import eventually
+from tests.support.processes.operator import eventually
 from windlass.api.install import operator_policies, rbac
 from windlass.api.install.cluster_roles import APPLIER, MANAGER_BINDING
 from windlass.api.install.installation import Installation

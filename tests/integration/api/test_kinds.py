@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Answer, Server
-from tests.support.kinds import kind_of
+from tests.support.cluster.api_kinds import get_kind
 from tests.unit.api.corpus import cases
 from tests.unit.api.trial import ABSENT, CANARY, GOOD, Case, case
 from windlass.api.install import crd
@@ -23,14 +23,14 @@ Judged = list[tuple[Case, Answer]]
 
 
 def _path(kind: str, namespace: str) -> str:
-    declared = kind_of(kind)
+    declared = get_kind(kind)
     within = f"/namespaces/{namespace}" if declared.namespaced else ""
     return f"/apis/{declared.gvk.api_version}{within}/{declared.plural}"
 
 
 def _create(server: Server, namespace: str, kind: str, spec: Any, *, query: str) -> Answer:
     body = {
-        "apiVersion": kind_of(kind).gvk.api_version,
+        "apiVersion": get_kind(kind).gvk.api_version,
         "kind": kind,
         "metadata": {"generateName": f"{namespace}-"},
         "spec": spec,
@@ -46,7 +46,7 @@ def _try(server: Server, namespace: str, trial: Case) -> Answer:
 def _code_accepts(trial: Case) -> bool:
     raw = json.dumps({"metadata": {"name": "x"}, "spec": trial.spec}).encode()
     try:
-        kind_of(trial.kind).resource.decode(raw)
+        get_kind(trial.kind).resource.decode(raw)
     except Stalled:
         return False
     return True
@@ -173,7 +173,7 @@ def test_defaults_appear_and_match_the_code(server: Server, dry: str) -> None:
         "name": "windlass",
         "email": "noreply@windlass.invalid",
     }
-    decode = kind_of("GitRepoConfig").resource.decode
+    decode = get_kind("GitRepoConfig").resource.decode
     assert decode(_raw(spec)) == decode(_raw(filled))
     destination = _create(
         server, dry, "GitDestination", GOOD["GitDestination"], query="?dryRun=All"
@@ -190,7 +190,7 @@ def test_stored_object_decodes_with_its_metadata(server: Server, namespace: str)
     """An object as the server returns it becomes a typed value."""
     made = _create(server, namespace, "WatchRule", GOOD["WatchRule"], query="")
     assert made.accepted, made.message
-    rule = kind_of("WatchRule").resource.decode(json.dumps(made.body).encode())
+    rule = get_kind("WatchRule").resource.decode(json.dumps(made.body).encode())
     assert rule.metadata.uid == made.body["metadata"]["uid"]
     assert rule.metadata.generation == 1
     assert rule.metadata.resource_version == made.body["metadata"]["resourceVersion"]
@@ -282,7 +282,7 @@ def test_status_is_a_subresource_that_takes_what_we_report(
     shown = kubectl("get", *where, "-o", "wide", "--no-headers").stdout.split()
     assert shown[1:6] == ["infra", "main", "clusters/x", "True", "3"]
     back = json.dumps(server.get(home).body)
-    value = kind_of("GitDestination").resource.decode(back.encode())
+    value = get_kind("GitDestination").resource.decode(back.encode())
     assert value.as_object()["status"]["refused"] == status["refused"]
 
 

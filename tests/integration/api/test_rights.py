@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.api import rights
 from tests.integration.api.server import Server
-from tests.support.operator import eventually
+from tests.support.processes.operator import eventually
 from windlass.api.install import rbac
 from windlass.api.install.cluster_roles import WatchMode
 from windlass.api.install.installation import Installation

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from tests.integration.api.server import Server
-from tests.support.operator import eventually
+from tests.support.processes.operator import eventually
 from windlass.api.install import webhook
 
 pytestmark = pytest.mark.cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.base import process_group
 
 

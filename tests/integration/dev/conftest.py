@@ -15,9 +15,9 @@ def victim() -> Iterator[LocalCluster]:
 
     It ends with a dead API server: what is dead already does not keep the rest alive.
     """
-    from tests.support import cluster as support
-    from tests.support import desk as commands
-    from tests.support import lines
+    from tests.support.cluster import api_client
+    from tests.support.cluster import control_plane as support
+    from tests.support.cluster import dev_command as commands
     from windlass_dev.cluster import cluster, cluster_state, components, local_cluster
 
     name = support.name("victim")
@@ -32,7 +32,7 @@ def victim() -> Iterator[LocalCluster]:
         assert now is not None
         commands.kill(now.processes[components.API_SERVER].pid)
         assert cluster.down(name)
-        assert commands.remains(name) == []
+        assert commands.find_leftovers(name) == []
     finally:
-        lines.hang_up(name)
+        api_client.close_connections(name)
         cluster.down(name)

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support import cluster as support
-from tests.support import desk as commands
+from tests.support.cluster import control_plane as support
+from tests.support.cluster import dev_command as commands
 from windlass.base.errors import WindlassError
 from windlass_dev import directories
 from windlass_dev.cluster import cluster as control_plane
@@ -59,14 +59,14 @@ def test_a_life_with_many_deaths(doomed: str, victim: LocalCluster) -> None:
     server = _two_take_turns(doomed)
     assert server.startswith("https://127.0.0.1:")
     # No twin of what the killed ones had started.
-    assert sorted(commands.pids_naming(directories.cluster_directory(doomed))) == sorted(
+    assert sorted(commands.find_pids(directories.cluster_directory(doomed))) == sorted(
         _pids(doomed).values()
     )
     _assert_running(doomed)
     _assert_apart(victim, get_cluster(doomed))
     commands.kill(_pids(doomed)["kube-controller-manager"])
     _killed_at("dev.spawn.kube-controller-manager.after", "up", doomed)
-    assert len(commands.pids_naming(directories.cluster_directory(doomed))) == 3, (
+    assert len(commands.find_pids(directories.cluster_directory(doomed))) == 3, (
         "one of them nobody recorded"
     )
     _end_in_pieces(doomed)
@@ -94,7 +94,7 @@ def _assert_running(name: str) -> None:
     assert found["clusters"][0]["ready"]
     assert [row["state"] for row in rows] == ["running"] * 3
     assert all(row["rssBytes"] > 10**6 and row["port"] > 1024 for row in rows)
-    assert len(commands.pids_naming(directories.cluster_directory(name))) == 3
+    assert len(commands.find_pids(directories.cluster_directory(name))) == 3
 
 
 def _assert_apart(*both: LocalCluster) -> None:
@@ -110,12 +110,12 @@ def _assert_apart(*both: LocalCluster) -> None:
 def _end_in_pieces(name: str) -> None:
     """Half an end is finished by the next one, and nothing is left to a third."""
     _killed_at("dev.end.kube-apiserver.after", "down", name)
-    assert commands.pids_naming(directories.cluster_directory(name)) == [_pids(name)["etcd"]]
+    assert commands.find_pids(directories.cluster_directory(name)) == [_pids(name)["etcd"]]
     _killed_at("dev.remove.before", "down", name)
     assert commands.run("down", "--name", name).returncode == 0
-    assert commands.remains(name) == []
+    assert commands.find_leftovers(name) == []
     again = commands.run("down", "--name", name)
-    assert (again.returncode, commands.remains(name)) == (0, [])
+    assert (again.returncode, commands.find_leftovers(name)) == (0, [])
     assert "there is no cluster" in again.stderr
 
 
@@ -172,7 +172,7 @@ def test_down_after_up_was_killed(doomed: str, place: str) -> None:
     """Not even a process that nobody recorded is left."""
     _killed_at(place, "up", doomed)
     assert commands.run("down", "--name", doomed).returncode == 0
-    assert commands.remains(doomed) == []
+    assert commands.find_leftovers(doomed) == []
 
 
 def test_down_without_etcd(doomed: str) -> None:
@@ -180,7 +180,7 @@ def test_down_without_etcd(doomed: str) -> None:
     _killed_at("dev.record.kube-apiserver.after", "up", doomed)
     commands.kill(_pids(doomed)[components.ETCD])
     assert commands.run("down", "--name", doomed).returncode == 0
-    assert commands.remains(doomed) == []
+    assert commands.find_leftovers(doomed) == []
 
 
 def test_directory_without_state_is_leftovers(doomed: str) -> None:
@@ -188,7 +188,7 @@ def test_directory_without_state_is_leftovers(doomed: str) -> None:
     directories.ensure_private(directories.cluster_directory(doomed))
     (directories.cluster_directory(doomed) / "state.json").write_text('{"name": ')
     assert control_plane.down(doomed)
-    assert commands.remains(doomed) == []
+    assert commands.find_leftovers(doomed) == []
 
 
 def test_bystanders_survive_down(doomed: str) -> None:
@@ -281,7 +281,7 @@ def test_etcd_may_be_shared(victim: LocalCluster, doomed: str) -> None:
     assert _keys(victim, f"/windlass/{doomed}/") > 100
     commands.kill(before["kube-controller-manager"])
     assert control_plane.down(doomed)
-    assert (commands.remains(doomed), _keys(victim, f"/windlass/{doomed}/")) == ([], 0)
+    assert (commands.find_leftovers(doomed), _keys(victim, f"/windlass/{doomed}/")) == ([], 0)
     assert victim.api.request("/readyz").ok
 
 
@@ -318,7 +318,7 @@ def test_a_component_that_fails_is_quoted(doomed: str) -> None:
     with pytest.raises(WindlassError, match="unknown flag"):
         control_plane.up(doomed, extra_api_server_args=["--no-such-flag"])
     control_plane.down(doomed)
-    assert commands.remains(doomed) == []
+    assert commands.find_leftovers(doomed) == []
 
 
 def test_missing_cluster_is_explained() -> None:
@@ -338,6 +338,6 @@ def test_leftovers_of_dead_test_runs_are_removed() -> None:
     for name in (orphan, living):
         directories.ensure_private(directories.cluster_directory(name))
     support.remove_leftovers()
-    assert commands.remains(orphan) == []
-    assert commands.remains(living) == [str(directories.cluster_directory(living))]
+    assert commands.find_leftovers(orphan) == []
+    assert commands.find_leftovers(living) == [str(directories.cluster_directory(living))]
     control_plane.down(living)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs import write_script
+from tests.support.cluster.stub_program import write_script
 from windlass.base.errors import WindlassError
 from windlass_dev import directories
 from windlass_dev.programs import debian_packages

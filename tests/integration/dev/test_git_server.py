@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from tests.support.gitserver import serving
-from tests.support.operator import eventually
+from tests.support.git.http_server import running_git_server
+from tests.support.processes.operator import eventually
 
 
 def _backends(root: Path) -> list[str]:
@@ -24,7 +24,7 @@ def _backends(root: Path) -> list[str]:
 def test_a_push_that_breaks_off_leaves_no_backend(tmp_path: Path) -> None:
     """A body that ends too early ends its backend, which would read on for ever."""
     root = tmp_path / "srv"
-    with serving(root) as served:
+    with running_git_server(root) as served:
         served.create("site", {"a": "b"})
         with socket.create_connection(("127.0.0.1", served.server.port)) as client:
             client.sendall(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs import write_script
+from tests.support.cluster.stub_program import write_script
 from windlass.base.errors import WindlassError
 from windlass_dev import file_lock
 from windlass_dev.programs import go_build, go_toolchain, tools

@@ -14,8 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import TOKEN, Gateway, ask, sample_data, serving, write_resource
-from tests.support.gitserver import wait_until
+from tests.support.gateways.mock_gateway import (
+    TOKEN,
+    RunningGateway,
+    request,
+    running_gateway,
+    sample_data,
+    write_resource,
+)
+from tests.support.git.http_server import wait_until
 from windlass_dev.mock_gateway import data_reader
 
 SCAN = "/data/api/v1/scan/projects"
@@ -29,25 +36,25 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gateway(data: Path) -> Iterator[Gateway]:
+def gateway(data: Path) -> Iterator[RunningGateway]:
     """A gateway that wants the token."""
-    with serving(data, token=TOKEN) as running:
+    with running_gateway(data, token=TOKEN) as running:
         yield running
 
 
-def _get(gateway: Gateway, path: str) -> tuple[int, bytes]:
-    return ask("GET", gateway.url + path, headers=HEADERS)
+def _get(gateway: RunningGateway, path: str) -> tuple[int, bytes]:
+    return request("GET", gateway.url + path, headers=HEADERS)
 
 
-def _status(gateway: Gateway, method: str = "GET", path: str = SCAN) -> int:
-    return ask(method, gateway.url + path, headers=HEADERS)[0]
+def _status(gateway: RunningGateway, method: str = "GET", path: str = SCAN) -> int:
+    return request(method, gateway.url + path, headers=HEADERS)[0]
 
 
-def _scan(gateway: Gateway, kind: str = "projects") -> dict[str, int]:
+def _scan(gateway: RunningGateway, kind: str = "projects") -> dict[str, int]:
     """Scan and wait for its end, as a careful caller does."""
     path = f"/data/api/v1/scan/{kind}"
     before = json.loads(_get(gateway, path)[1])["lastScanTimestamp"]
-    accepted = json.loads(ask("POST", gateway.url + path, headers=HEADERS)[1])
+    accepted = json.loads(request("POST", gateway.url + path, headers=HEADERS)[1])
     assert accepted["scanActive"] is True
     seen: dict[str, int] = {}
 
@@ -59,7 +66,7 @@ def _scan(gateway: Gateway, kind: str = "projects") -> dict[str, int]:
     return seen
 
 
-def test_loaded_follows_scans_only(gateway: Gateway, data: Path) -> None:
+def test_loaded_follows_scans_only(gateway: RunningGateway, data: Path) -> None:
     """A start loads everything; after that a change waits for a scan of its kind."""
     code = "projects/line/ignition/script-python/util/code.py"
     config = "config/resources/core/ignition/system-properties/config.json"
@@ -75,14 +82,14 @@ def test_loaded_follows_scans_only(gateway: Gateway, data: Path) -> None:
     assert gateway.posts == {"projects": 1, "config": 1}
 
 
-def test_runtime_store_and_links_are_not_read(gateway: Gateway, data: Path) -> None:
+def test_runtime_store_and_links_are_not_read(gateway: RunningGateway, data: Path) -> None:
     """The gateway's own store and links are nobody's resources."""
     write_resource(data / "projects/.resources/ab", {"blob": b"1"})
     (data / "projects/line/link").symlink_to("/etc/hostname")
     assert not [path for path in gateway.rescan() if ".resources" in path or "link" in path]
 
 
-def test_pages(gateway: Gateway) -> None:
+def test_pages(gateway: RunningGateway) -> None:
     """The pages windlass looks at have their shapes."""
     names = json.loads(_get(gateway, "/data/api/v1/projects/names")[1])
     assert names["items"] == [{"name": "line", "enabled": True}]
@@ -91,17 +98,17 @@ def test_pages(gateway: Gateway) -> None:
     assert {"name", "ignitionVersion", "deploymentMode"} <= set(info)
     role = json.loads(_get(gateway, "/data/api/v1/redundancy")[1])
     assert (role["role"], role["lastSyncTimestamp"]) == ("Independent", -1)
-    assert b"ContextStatus=RUNNING;" in ask("GET", gateway.url + "/system/gwinfo")[1]
-    assert json.loads(ask("GET", gateway.url + "/StatusPing")[1]) == {"state": "RUNNING"}
+    assert b"ContextStatus=RUNNING;" in request("GET", gateway.url + "/system/gwinfo")[1]
+    assert json.loads(request("GET", gateway.url + "/StatusPing")[1]) == {"state": "RUNNING"}
     assert _get(gateway, "/data/api/v1/scan/tags")[0] == 404
     assert _get(gateway, "/data/api/v1/other")[0] == 404
 
 
-def test_token(gateway: Gateway) -> None:
+def test_token(gateway: RunningGateway) -> None:
     """Without the right token the API is closed and nothing is scanned."""
-    assert ask("POST", gateway.url + SCAN)[0] == 401
+    assert request("POST", gateway.url + SCAN)[0] == 401
     wrong = {"X-Ignition-API-Token": "agent:other"}
-    assert ask("POST", gateway.url + SCAN, headers=wrong)[0] == 401
+    assert request("POST", gateway.url + SCAN, headers=wrong)[0] == 401
     assert gateway.control("GET", "/scans") == {}
     assert gateway.posts == {"projects": 2}
 
@@ -120,7 +127,7 @@ def test_token(gateway: Gateway) -> None:
         ("never-completes", 200, 200, 200),
     ],
 )
-def test_modes(gateway: Gateway, mode: str, post: int, get: int, gwinfo: int) -> None:
+def test_modes(gateway: RunningGateway, mode: str, post: int, get: int, gwinfo: int) -> None:
     """Every mode answers as its name says, and ends with the next one."""
     gateway.mode(mode)
     assert (_status(gateway, "POST"), _status(gateway)) == (post, get)
@@ -129,7 +136,7 @@ def test_modes(gateway: Gateway, mode: str, post: int, get: int, gwinfo: int) ->
     assert _status(gateway) == 200
 
 
-def test_mode_for_some_requests(gateway: Gateway) -> None:
+def test_mode_for_some_requests(gateway: RunningGateway) -> None:
     """A counted mode ends by itself and leaves other methods alone."""
     gateway.mode("500", requests=2, method="POST")
     statuses = [_status(gateway, method) for method in ("GET", "POST", "GET", "POST", "POST")]
@@ -137,16 +144,16 @@ def test_mode_for_some_requests(gateway: Gateway) -> None:
     assert gateway.control("GET", "/mode") == {"mode": "ok"}
 
 
-def test_never_completes_completes_later(gateway: Gateway) -> None:
+def test_never_completes_completes_later(gateway: RunningGateway) -> None:
     """The scan stays active while the mode lasts, and ends with it."""
     gateway.mode("never-completes")
-    assert json.loads(ask("POST", gateway.url + SCAN, headers=HEADERS)[1])["scanActive"]
+    assert json.loads(request("POST", gateway.url + SCAN, headers=HEADERS)[1])["scanActive"]
     assert json.loads(_get(gateway, SCAN)[1])["scanActive"]
     gateway.mode("ok")
     wait_until(lambda: gateway.control("GET", "/scans") == {"projects": 1})
 
 
-def test_refused(gateway: Gateway, data: Path) -> None:
+def test_refused(gateway: RunningGateway, data: Path) -> None:
     """Nothing listens, the port stays ours, and coming back is a start."""
     gateway.mode("refused")
     gateway.mode("refused")
@@ -160,20 +167,20 @@ def test_refused(gateway: Gateway, data: Path) -> None:
 
 def test_stops_while_refused_and_while_scanning(data: Path) -> None:
     """No mode keeps the gateway from ending."""
-    with serving(data) as gateway:
+    with running_gateway(data) as gateway:
         gateway.mode("never-completes")
-        assert ask("POST", gateway.url + SCAN)[0] == 200
+        assert request("POST", gateway.url + SCAN)[0] == 200
         gateway.mode("refused")
 
 
-def test_commissioning_rewrites_permissions(gateway: Gateway, data: Path) -> None:
+def test_commissioning_rewrites_permissions(gateway: RunningGateway, data: Path) -> None:
     """Security properties are reset in every collection that has them."""
     place = data / "config/resources/core/ignition/security-properties"
     write_resource(place, {"config.json": b'{"ours": true}'})
     gateway.mode("commissioning")
     assert b"ours" not in (place / "config.json").read_bytes()
     assert "lastModification" in (place / "resource.json").read_text()
-    ping = json.loads(ask("GET", gateway.url + "/StatusPing")[1])
+    ping = json.loads(request("GET", gateway.url + "/StatusPing")[1])
     assert ping == {"state": "RUNNING", "details": "COMMISSIONING"}
 
 
@@ -189,15 +196,15 @@ def test_commissioning_rewrites_permissions(gateway: Gateway, data: Path) -> Non
         [],
     ],
 )
-def test_bad_modes_are_refused(gateway: Gateway, body: object) -> None:
+def test_bad_modes_are_refused(gateway: RunningGateway, body: object) -> None:
     """A mode that cannot mean anything changes nothing."""
-    status, text = ask("POST", gateway.control_url + "/mode", body=body)
+    status, text = request("POST", gateway.control_url + "/mode", body=body)
     assert status == 400
     assert text
     assert gateway.control("GET", "/mode") == {"mode": "ok"}
 
 
-def test_torn_reads(gateway: Gateway, data: Path) -> None:
+def test_torn_reads(gateway: RunningGateway, data: Path) -> None:
     """Short files, missing files and files of another generation are noticed."""
     views = data / "projects/line/views"
     write_resource(views / "short", {"view.json": b'{"root": {'})
@@ -251,7 +258,7 @@ def test_command(data: Path, tmp_path: Path) -> None:
         assert _status(gateway) == 404
     with _process("--data", str(data), "--tls") as gateway:
         assert gateway.url.startswith("https://")
-        assert b"BEGIN CERTIFICATE" in ask("GET", gateway.control_url + "/ca.pem")[1]
+        assert b"BEGIN CERTIFICATE" in request("GET", gateway.control_url + "/ca.pem")[1]
 
 
 @pytest.mark.parametrize(
@@ -274,7 +281,7 @@ def test_command_refuses(tmp_path: Path, arguments: list[str], code: int, said: 
     assert "no-colon" not in done.stderr
 
 
-def test_taken_port(data: Path, gateway: Gateway) -> None:
+def test_taken_port(data: Path, gateway: RunningGateway) -> None:
     """A port that is taken is named with the option that chooses another."""
     for option, url in (("--port", gateway.url), ("--control-port", gateway.control_url)):
         port = url.rpartition(":")[2]
@@ -299,7 +306,7 @@ _COMMAND = [
 
 
 @contextlib.contextmanager
-def _process(*arguments: str) -> Iterator[Gateway]:
+def _process(*arguments: str) -> Iterator[RunningGateway]:
     child = subprocess.Popen(
         [*_COMMAND, *arguments],
         stdout=subprocess.PIPE,
@@ -308,7 +315,7 @@ def _process(*arguments: str) -> Iterator[Gateway]:
     )
     assert child.stdout is not None
     try:
-        yield Gateway(child.stdout.readline().strip(), child.stdout.readline().strip())
+        yield RunningGateway(child.stdout.readline().strip(), child.stdout.readline().strip())
     finally:
         child.send_signal(signal.SIGTERM)
         assert child.wait(15) == 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cluster as support
-from tests.support.waiting import eventually
+from tests.support.cluster import control_plane as support
+from tests.support.processes.polling import eventually
 from windlass.base.errors import WindlassError
 from windlass.kube.connection import Connection
 from windlass_dev.cluster.local_cluster import LocalCluster

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import cluster as support
-from tests.support import desk as commands
-from tests.support import node as nodes
-from tests.support.operator import eventually, operating
-from tests.support.programs import write_script
+from tests.support.cluster import control_plane as support
+from tests.support.cluster import dev_command as commands
+from tests.support.cluster import node as nodes
+from tests.support.cluster.stub_program import write_script
+from tests.support.processes.operator import eventually, running_operator
 from windlass.base.errors import WindlassError
 from windlass_dev import directories
 from windlass_dev.cluster import cluster as control_plane
@@ -156,7 +156,7 @@ def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, place: str
     assert nodes.kubectl(desk, *exec_, "cat /data/index.html") == "written\n"
     service = json.loads(desk.api.request(f"/api/v1/namespaces/{place}/services/web").text)
     address = service["spec"]["clusterIP"]
-    calls = "; ".join([nodes.fetch(address, 80)] * 4)
+    calls = "; ".join([nodes.fetch_command(address, 80)] * 4)
     assert nodes.kubectl(desk, *exec_, calls).count("written\n") == 4
     with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
         assert answer.read() == b"written\n"
@@ -171,7 +171,7 @@ def test_a_pod_talks_to_the_api_server(node_cluster: LocalCluster, place: str) -
     """By the service's address, with the token that was mounted for it."""
     desk = node_cluster
     nodes.run_pod(desk, place, "caller", "sleep 600")
-    said = nodes.inside(
+    said = nodes.exec_in_pod(
         desk, place, "caller", "kubectl auth whoami -o jsonpath={.status.userInfo.username}"
     )
     assert said == f"system:serviceaccount:{place}:default"
@@ -200,7 +200,7 @@ def test_a_pod_reaches_the_machine_and_nothing_needs_loopback(
         path = "/shop.git/info/refs?service=git-upload-pack"
         # The shell's own client half-closes, which the git server takes for an end.
         call = f"kubectl --server=http://{desk.host}:{port} get --raw '{path}'"
-        said = nodes.inside(desk, place, "caller", call)
+        said = nodes.exec_in_pod(desk, place, "caller", call)
         assert "# service=git-upload-pack" in said
     finally:
         server.kill()
@@ -211,7 +211,7 @@ def test_the_operator_is_called_by_a_cluster_with_a_node(
     node_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Its certificate names this end of the link: admission reaches it, authors are provable."""
-    with operating(node_cluster, tmp_path):
+    with running_operator(node_cluster, tmp_path):
         now = cluster_state.load_state(node_cluster.directory)
         assert now is not None
         assert components.host_address(now) == node_cluster.host != "127.0.0.1"
@@ -261,7 +261,7 @@ def test_two_side_by_side_and_the_end_of_one(
     """
     first = node_cluster
     nodes.run_pod(first, place, "bystander", "httpd -f -p 8080")
-    before = nodes.traces(directories.cluster_directory(doomed))
+    before = nodes.find_traces(directories.cluster_directory(doomed))
     up = commands.run("up", "--node", "--name", doomed)
     assert up.returncode == 0, up.stderr
     second = _lived(doomed, before)
@@ -276,28 +276,28 @@ def test_two_side_by_side_and_the_end_of_one(
     assert stray.pid not in recorded.values()
     _end(doomed, before)
     assert decoy.poll() is None
-    assert nodes.inside(first, place, "bystander", "echo alive") == "alive\n"
+    assert nodes.exec_in_pod(first, place, "bystander", "echo alive") == "alive\n"
     found = status.cluster_status(first.name)
     assert found is not None
     assert found.ready
 
 
-def _lived(name: str, before: nodes.Traces) -> LocalCluster:
+def _lived(name: str, before: nodes.NodeTraces) -> LocalCluster:
     """A cluster that is up and ran a pod, and could be seen on the machine."""
     desk = _loaded(name)
     nodes.run_pod(desk, "default", "victim", "sleep 600")
-    during = nodes.traces(desk.directory).more_than(before)
+    during = nodes.find_traces(desk.directory).more_than(before)
     assert {"processes", "mounts", "links", "namespaces", "cgroups", "files"} <= set(during)
     return desk
 
 
-def _end(name: str, before: nodes.Traces) -> None:
+def _end(name: str, before: nodes.NodeTraces) -> None:
     """Take a cluster down, twice; nothing can be seen afterwards."""
     for expected in ("is gone", "there is no cluster"):
         down = commands.run("down", "--name", name)
         assert down.returncode == 0, down.stderr
         assert expected in down.stderr
-        assert nodes.traces(directories.cluster_directory(name)).more_than(before) == {}
+        assert nodes.find_traces(directories.cluster_directory(name)).more_than(before) == {}
 
 
 @pytest.mark.parametrize(
@@ -314,13 +314,13 @@ def _end(name: str, before: nodes.Traces) -> None:
 def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
     """Wherever it died, what it had made is found and removed."""
     directory = directories.cluster_directory(doomed)
-    before = nodes.traces(directory)
+    before = nodes.find_traces(directory)
     up = commands.run(
         "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{place_of_death}=kill"
     )
     assert up.returncode == -signal.SIGKILL, up.stderr
     assert commands.run("down", "--name", doomed).returncode == 0
-    assert nodes.traces(directory).more_than(before) == {}
+    assert nodes.find_traces(directory).more_than(before) == {}
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
 def test_down_after_down_was_killed(doomed: str, place_of_death: str) -> None:
     """The second attempt does what the first one could not."""
     directory = directories.cluster_directory(doomed)
-    before = nodes.traces(directory)
+    before = nodes.find_traces(directory)
     # A half-made cluster is enough to take down, and quicker to make.
     half = "dev.spawn.containerd.after=kill"
     commands.run("up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=half)
@@ -338,7 +338,7 @@ def test_down_after_down_was_killed(doomed: str, place_of_death: str) -> None:
     shared = place_of_death == "dev.node.undo.after" and down.returncode == 0
     assert shared or down.returncode == -signal.SIGKILL
     assert commands.run("down", "--name", doomed).returncode == 0
-    assert nodes.traces(directory).more_than(before) == {}
+    assert nodes.find_traces(directory).more_than(before) == {}
 
 
 def test_up_goes_on_where_up_was_killed(
@@ -351,7 +351,7 @@ def test_up_goes_on_where_up_was_killed(
     or file is left.
     """
     directory = directories.cluster_directory(doomed)
-    before = nodes.traces(directory)
+    before = nodes.find_traces(directory)
     write_script(tmp_path / "nsenter", f'sleep 0.2; exec {shutil.which("nsenter")} "$@"')
     busy = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     for half in ("dev.node.network.after", f"dev.spawn.{components.POLICIES}.after"):

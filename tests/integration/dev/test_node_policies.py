@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import cluster as support
-from tests.support import desk as commands
-from tests.support import node as nodes
-from tests.support import pod_network
-from tests.support.operator import eventually
-from tests.support.pod_network import PodNetwork
+from tests.support.cluster import control_plane as support
+from tests.support.cluster import dev_command as commands
+from tests.support.cluster import node as nodes
+from tests.support.cluster import pod_network
+from tests.support.cluster.pod_network import PodNetwork
+from tests.support.processes.operator import eventually
 from windlass_dev.cluster import cluster as control_plane
 from windlass_dev.cluster import cluster_state, components, status
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -81,10 +81,10 @@ def built(node_cluster: LocalCluster) -> Iterator[Town]:
             account = f"/api/v1/namespaces/{place}/serviceaccounts/default"
             eventually(partial(_is_there, desk, account), "the default account")
         port = {"name": "http", "containerPort": HTTP}
-        web = pod_network.run(desk, here, "web", labels={"app": "web"}, ports=[port])
-        dns = pod_network.run(desk, here, "dns", labels={"k8s-app": "kube-dns"})
-        client = pod_network.run(desk, here, "client", labels={"app": "client"})
-        stranger = pod_network.run(desk, there, "stranger")
+        web = pod_network.run_pod(desk, here, "web", labels={"app": "web"}, ports=[port])
+        dns = pod_network.run_pod(desk, here, "dns", labels={"k8s-app": "kube-dns"})
+        client = pod_network.run_pod(desk, here, "client", labels={"app": "client"})
+        stranger = pod_network.run_pod(desk, there, "stranger")
         stack.enter_context(web.listening(HTTP, METRICS))
         stack.enter_context(dns.echoing(DNS))
         stack.enter_context(stranger.listening(HTTP))
@@ -124,7 +124,7 @@ def test_a_denial_of_everything_and_its_end(town: Town) -> None:
     assert not town.client.reaches(town.slot.node_address, 6443)
     assert not town.client.reaches(town.slot.service_address, 443)
     # What comes from the node arrives, as a probe would.
-    assert nodes.inside(town.desk, town.here, "client", "echo alive") == "alive\n"
+    assert nodes.exec_in_pod(town.desk, town.here, "client", "echo alive") == "alive\n"
     town.remove("deny")
     eventually(lambda: town.stranger.reaches(town.web.address, HTTP), "the end of the policy")
     _soon(lambda: town.client.reaches(town.desk.host, town.machine_port))
@@ -229,7 +229,7 @@ def test_a_new_pod_is_fenced_from_its_first_packet(town: Town) -> None:
     town.policy("deny", egress=[])
     _soon_not(lambda: town.client.reaches(town.stranger.address, HTTP))
     tries = f"nc -w 1 {town.stranger.address} {HTTP} -e true && echo open || echo shut"
-    pod_network.run(town.desk, town.here, "newborn", script=f"{tries}; sleep 3600")
+    pod_network.run_pod(town.desk, town.here, "newborn", script=f"{tries}; sleep 3600")
     log = f"/api/v1/namespaces/{town.here}/pods/newborn/log"
 
     def found() -> set[str]:

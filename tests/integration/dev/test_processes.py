@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import desk as commands
-from tests.support.programs import write_script
+from tests.support.cluster import dev_command as commands
+from tests.support.cluster.stub_program import write_script
 from windlass_dev.cluster import processes
 from windlass_dev.cluster.cluster_state import RecordedProcess
 
@@ -57,7 +57,7 @@ def test_settings_of_the_caller_do_not_leak_in(
     monkeypatch.setenv("GOGC", "77")
     log = tmp_path / "log"
     process = processes.spawn(["/usr/bin/env"], directory=tmp_path, log=log)
-    commands.await_end(process.pid)
+    commands.wait_for_exit(process.pid)
     assert "ETCD_DATA_DIR" not in log.read_text()
     assert {"GOMAXPROCS=1", "GOGC=77"} <= set(log.read_text().split())
     assert not processes.is_alive(process, tmp_path)
@@ -106,7 +106,7 @@ def test_what_enters_is_taken_for_what_it_will_be(
 def test_how_a_process_ended_is_known(tmp_path: Path, script: str, told: str) -> None:
     """Whoever was killed leaves no words."""
     process = processes.spawn(["/bin/sh", "-c", script], directory=tmp_path, log=tmp_path / "log")
-    commands.await_end(process.pid)
+    commands.wait_for_exit(process.pid)
     assert not processes.is_alive(process, tmp_path)
     assert processes.describe_exit(process) == told
 
@@ -120,6 +120,6 @@ def test_the_callers_umask_does_not_leak_in(tmp_path: Path) -> None:
         )
     finally:
         os.umask(mask)
-    commands.await_end(process.pid)
+    commands.wait_for_exit(process.pid)
     assert not processes.is_alive(process, tmp_path)
     assert (tmp_path / "log").read_text() == "0022\n"

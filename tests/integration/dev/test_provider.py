@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import desk as commands
-from tests.support.programs import write_script
+from tests.support.cluster import dev_command as commands
+from tests.support.cluster.stub_program import write_script
 from windlass.base.errors import WindlassError
 from windlass_dev.programs import provider, tools
 from windlass_dev.progress import LineReporter, SilentReporter

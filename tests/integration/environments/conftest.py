@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.gitserver import Served, serving
-from tests.support.previews import Previews, previews
+from tests.support.environments.environment_harness import EnvironmentHarness, environment_harness
+from tests.support.git.http_server import RunningGitServer, running_git_server
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster
@@ -23,9 +23,9 @@ def cluster(quiet_cluster: LocalCluster) -> LocalCluster:
 
 
 @pytest.fixture(scope="session")
-def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A git server that every test of this room shares."""
-    with serving(tmp_path_factory.mktemp("previews")) as served:
+    with running_git_server(tmp_path_factory.mktemp("previews")) as served:
         yield served
 
 
@@ -43,11 +43,11 @@ async def tenant(
     cluster: LocalCluster,
     installed_operator: Path,
     namespace: str,
-    preview_host: Served,
+    preview_host: RunningGitServer,
     tmp_path: Path,
-) -> AsyncIterator[Previews]:
+) -> AsyncIterator[EnvironmentHarness]:
     """A namespace of the test's own with a repository and nobody working on it yet."""
-    async with previews(
+    async with environment_harness(
         cluster, namespace, preview_host, tmp_path, kubeconfig=installed_operator
     ) as found:
         yield found
@@ -56,7 +56,7 @@ async def tenant(
 @pytest.fixture
 def other_namespace(cluster: LocalCluster) -> Iterator[str]:
     """One more namespace, of another tenant or of nobody."""
-    from tests.support import cluster as support
+    from tests.support.cluster import control_plane as support
 
     with support.fresh_namespace(cluster) as name:
         yield name

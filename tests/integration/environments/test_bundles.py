@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.support.previews import (
+from tests.support.environments.environment_harness import (
     CLAIMS,
     CONFIG_MAP,
     CONFIG_MAPS,
@@ -17,10 +17,10 @@ from tests.support.previews import (
     QUOTAS,
     SECRETS,
     SERVICE,
-    Previews,
+    EnvironmentHarness,
     deployment,
 )
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
@@ -58,7 +58,7 @@ metadata: {name: things.example.com}
 
 
 @pytest.mark.scenario("E68")
-async def test_one_forbidden_kind_keeps_the_whole_bundle_out(tenant: Previews) -> None:
+async def test_one_forbidden_kind_keeps_the_whole_bundle_out(tenant: EnvironmentHarness) -> None:
     """All offenders are named at once, and nothing reaches the API server."""
     tenant.commit({"deploy/all.yaml": _OFFENDERS + CONFIG_MAP})
     async with tenant.running():
@@ -74,7 +74,9 @@ async def test_one_forbidden_kind_keeps_the_whole_bundle_out(tenant: Previews) -
 
 
 @pytest.mark.scenario("E69")
-async def test_a_bundle_stays_in_its_namespace_and_off_our_names(tenant: Previews) -> None:
+async def test_a_bundle_stays_in_its_namespace_and_off_our_names(
+    tenant: EnvironmentHarness,
+) -> None:
     """A foreign namespace becomes ours, our labels are dropped, our names are refused."""
     astray = CONFIG_MAP.replace(
         "{name: settings}",
@@ -104,7 +106,7 @@ async def test_a_bundle_stays_in_its_namespace_and_off_our_names(tenant: Preview
 
 
 @pytest.mark.scenario("E70")
-async def test_what_leaves_the_source_leaves_the_cluster(tenant: Previews) -> None:
+async def test_what_leaves_the_source_leaves_the_cluster(tenant: EnvironmentHarness) -> None:
     """Objects and fields go, volumes stay; a Secret is made, changed and removed unseen."""
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {a: one}\n"
     full = CONFIG_MAP.replace("colour: blue", "colour: blue, size: big")
@@ -137,7 +139,9 @@ async def test_what_leaves_the_source_leaves_the_cluster(tenant: Previews) -> No
     await tenant.api.delete(_CLASSES, "patient")
 
 
-async def test_a_namespace_that_somebody_deleted_comes_back_whole(tenant: Previews) -> None:
+async def test_a_namespace_that_somebody_deleted_comes_back_whole(
+    tenant: EnvironmentHarness,
+) -> None:
     """Also the Secret, which nobody watches."""
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {a: one}\n"
     tenant.commit({"deploy/all.yaml": CONFIG_MAP + secret})
@@ -157,7 +161,7 @@ async def test_a_namespace_that_somebody_deleted_comes_back_whole(tenant: Previe
 
 
 @pytest.mark.scenario("E72")
-async def test_what_cannot_be_changed_in_place_is_made_anew(tenant: Previews) -> None:
+async def test_what_cannot_be_changed_in_place_is_made_anew(tenant: EnvironmentHarness) -> None:
     """A Deployment's selector is such a field; a StatefulSet's volumes are kept instead."""
     tenant.commit({"deploy/all.yaml": deployment()})
     changed = deployment().replace('"app":"web"', '"app":"web","tier":"front"')
@@ -204,7 +208,7 @@ _JOB = {
 }
 
 
-async def test_a_job_that_changes_is_made_anew(tenant: Previews) -> None:
+async def test_a_job_that_changes_is_made_anew(tenant: EnvironmentHarness) -> None:
     """However long the words are in which the API server refuses to change it."""
     tenant.commit({"deploy/all.yaml": json.dumps(_JOB)})
     async with tenant.running():
@@ -232,7 +236,7 @@ async def test_a_job_that_changes_is_made_anew(tenant: Previews) -> None:
     ],
 )
 async def test_what_does_not_fit_the_schema_is_for_a_person(
-    tenant: Previews, manifest: str, told: str
+    tenant: EnvironmentHarness, manifest: str, told: str
 ) -> None:
     """File, object and field are named, what stands there is not, and nobody tries for ever."""
     tenant.commit({"deploy/all.yaml": manifest})

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.support import helm
-from tests.support.charts import JOBS, chart, hook, job, job_ends
-from tests.support.previews import (
+from tests.support.environments import helm
+from tests.support.environments.charts import JOBS, chart, finish_job, hook, job
+from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENVIRONMENTS,
     PODS,
     SECRETS,
-    Previews,
+    EnvironmentHarness,
     deployment,
 )
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
@@ -52,7 +52,7 @@ _ORDER = ("chart", "first", "second", "template", "environment")
 
 
 @pytest.mark.scenario("E65")
-async def test_a_chart_runs_with_values_in_their_order(tenant: Previews) -> None:
+async def test_a_chart_runs_with_values_in_their_order(tenant: EnvironmentHarness) -> None:
     """What is generated stays, after a restart and with other inputs."""
     order = "".join(f"  {name}: chart\n" for name in _ORDER)
     tenant.commit(
@@ -63,7 +63,7 @@ async def test_a_chart_runs_with_values_in_their_order(tenant: Previews) -> None
         }
     )
     wish = tenant.environment(values={"order": {"environment": "environment"}})
-    async with tenant.running(helm=helm.program()) as controller:
+    async with tenant.running(helm=helm.helm_program()) as controller:
         await tenant.apply(tenant.project(templates={"default": _TEMPLATE}), wish)
         found = await tenant.phase("Ready")
         place = await tenant.place()
@@ -77,7 +77,7 @@ async def test_a_chart_runs_with_values_in_their_order(tenant: Previews) -> None
         await tenant.poke()
         await tenant.passes(controller, 10)
         assert (await tenant.get())["status"]["revision"] == 1
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.poke()
         assert (await tenant.api.get(SECRETS, "drawn", place))["data"] == drawn
         assert (await tenant.get())["status"]["revision"] == 1
@@ -92,7 +92,7 @@ async def test_a_chart_runs_with_values_in_their_order(tenant: Previews) -> None
         assert (await tenant.api.get(SECRETS, "drawn", place))["data"] == drawn
 
 
-async def test_a_chart_that_cannot_be_rendered_fails_alone(tenant: Previews) -> None:
+async def test_a_chart_that_cannot_be_rendered_fails_alone(tenant: EnvironmentHarness) -> None:
     """The missing dependency is named; what a chart may not bring keeps all of it out."""
     needs = "dependencies: [{name: database, version: 1.0.0, repository: 'https://x.invalid'}]\n"
     role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\n"
@@ -109,7 +109,7 @@ async def test_a_chart_that_cannot_be_rendered_fails_alone(tenant: Previews) -> 
         "none": {"type": "helm", "path": "deploy"},
         "plain": {"type": "manifest", "path": "deploy"},
     }
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         wishes = [tenant.environment(name, type=name) for name in ("roles", "none", "plain")]
         await tenant.apply(tenant.project(templates=templates), tenant.environment(), *wishes)
         await tenant.phase("Ready", "plain")
@@ -125,7 +125,7 @@ async def test_a_chart_that_cannot_be_rendered_fails_alone(tenant: Previews) -> 
     assert "deploy holds no Chart.yaml" in nowhere["status"]["message"]
 
 
-async def test_without_helm_a_chart_says_so(tenant: Previews) -> None:
+async def test_without_helm_a_chart_says_so(tenant: EnvironmentHarness) -> None:
     """Nothing is rendered by anything else."""
     tenant.commit(chart({"a.yaml": CONFIG_MAP}))
     templates = {"default": {"type": "helm", "path": "chart"}}
@@ -136,7 +136,7 @@ async def test_without_helm_a_chart_says_so(tenant: Previews) -> None:
 
 
 @pytest.mark.scenario("E79")
-async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) -> None:
+async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: EnvironmentHarness) -> None:
     """Workloads wait for those before them, Ready for those after; a new revision runs anew."""
     jobs = {
         "first.yaml": job("first", "pre-install,pre-upgrade", -1),
@@ -146,17 +146,17 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) 
     }
     tenant.commit(chart({"web.yaml": deployment(replicas=0), **jobs}))
     templates = {"default": {"type": "helm", "path": "chart"}}
-    async with tenant.running(helm=helm.program()) as controller:
+    async with tenant.running(helm=helm.helm_program()) as controller:
         await tenant.apply(tenant.project(templates=templates), tenant.environment())
         await tenant.condition("DeploymentReady", "HookRunning")
         place = await tenant.place()
         assert await _names(tenant, place) == {"first"}
-        uid = await job_ends(tenant, place, "first")
-        await job_ends(tenant, place, "second")
+        uid = await finish_job(tenant, place, "first")
+        await finish_job(tenant, place, "second")
         await eventually(lambda: _has(tenant, place, "after"), "the rollout is complete")
         assert (await tenant.get())["status"]["phase"] == "Deploying"
         await tenant.api.get(DEPLOYMENTS, "web", place)
-        await job_ends(tenant, place, "after")
+        await finish_job(tenant, place, "after")
         found = await tenant.phase("Ready")
         steps = [row["name"] for row in found["status"]["steps"] if row["state"] == "Succeeded"]
         assert steps[-5:] == ["preDeploy", "prepare", "workloads", "rollout", "postDeploy"]
@@ -167,7 +167,7 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) 
         await tenant.passes(controller, 2)
         assert _writes(tenant, place) == writes
         tenant.commit(chart({"web.yaml": deployment(replicas=0, image="x"), **jobs}))
-        assert await job_ends(tenant, place, "first", "Failed") != uid
+        assert await finish_job(tenant, place, "first", "Failed") != uid
         failed = await tenant.condition("DeploymentReady", "HookFailed")
         assert failed["status"]["phase"] == "Failed"
         assert "Job/first, a hook, failed: so it was" in failed["status"]["message"]
@@ -176,17 +176,17 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) 
         assert web["metadata"]["generation"] == 1
         patch = {"metadata": {"annotations": {"windlass.dev/retryAt": "now"}}}
         await tenant.patch(ENVIRONMENTS, "one", patch, tenant.namespace)
-        await job_ends(tenant, place, "first")
-        await job_ends(tenant, place, "after")
+        await finish_job(tenant, place, "first")
+        await finish_job(tenant, place, "after")
         await tenant.phase("Ready")
         assert await _names(tenant, place) == {"first", "after"}
         # One that is never ready, and back: what ran for the one before runs for this as well.
         tenant.commit(chart({"web.yaml": deployment(replicas=1, image="x"), **jobs}))
-        await job_ends(tenant, place, "first")
+        await finish_job(tenant, place, "first")
         await tenant.condition("DeploymentReady", "RolloutProgressing")
         tenant.commit(chart({"web.yaml": deployment(replicas=0, image="x"), **jobs}))
-        await job_ends(tenant, place, "first")
-        await job_ends(tenant, place, "after")
+        await finish_job(tenant, place, "first")
+        await finish_job(tenant, place, "after")
         await tenant.phase("Ready")
 
 
@@ -212,19 +212,19 @@ def _hooked(colour: str, **more: str) -> dict[str, str]:
     return chart(templates)
 
 
-async def test_hooks_of_every_kind_come_before_everything_else(tenant: Previews) -> None:
+async def test_hooks_of_every_kind_come_before_everything_else(tenant: EnvironmentHarness) -> None:
     """By weight; a failed one leaves the running revision as it was, and so does one that runs."""
     old = CONFIG_MAP.replace("settings", "old")
     tenant.commit(_hooked("blue", **{"old.yaml": old}))
     templates = {"default": {"type": "helm", "path": "chart"}}
-    async with tenant.running(helm=helm.program()) as controller:
+    async with tenant.running(helm=helm.helm_program()) as controller:
         await tenant.apply(tenant.project(templates=templates), tenant.environment())
         await tenant.condition("DeploymentReady", "HookRunning")
         place = await tenant.place()
         await tenant.api.get(ACCOUNTS, "migrator", place)
         await tenant.api.get(SECRETS, "login", place)
         assert await _colours(tenant, place) == {"scripts": "blue"}
-        await job_ends(tenant, place, "migrate")
+        await finish_job(tenant, place, "migrate")
         await tenant.phase("Ready")
         blue = {"scripts": "blue", "late": "blue", "settings": "blue", "old": "blue"}
         assert await _colours(tenant, place) == blue
@@ -232,7 +232,7 @@ async def test_hooks_of_every_kind_come_before_everything_else(tenant: Previews)
         await tenant.passes(controller, 2)
         assert _writes(tenant, place) == writes
         tenant.commit({**_hooked("red"), "chart/templates/old.yaml": None})
-        await job_ends(tenant, place, "migrate", "Failed")
+        await finish_job(tenant, place, "migrate", "Failed")
         failed = await tenant.condition("DeploymentReady", "HookFailed")
         assert "still serving" in failed["status"]["message"]
         assert failed["status"]["serving"]["revision"] == 1
@@ -241,7 +241,7 @@ async def test_hooks_of_every_kind_come_before_everything_else(tenant: Previews)
         web = await tenant.api.get(DEPLOYMENTS, "web", place)
         assert web["metadata"]["generation"] == 1
         tenant.commit(_hooked("green"))
-        await job_ends(tenant, place, "migrate")
+        await finish_job(tenant, place, "migrate")
         first = await _pod_is(tenant, place, "Running")
         await tenant.passes(controller, 2)
         assert await _colours(tenant, place) == {**blue, "scripts": "green"}
@@ -250,22 +250,22 @@ async def test_hooks_of_every_kind_come_before_everything_else(tenant: Previews)
         green = {"scripts": "green", "late": "green", "settings": "green"}
         assert await _colours(tenant, place) == green
         tenant.commit(_hooked("white"))
-        await job_ends(tenant, place, "migrate")
+        await finish_job(tenant, place, "migrate")
         assert await _pod_is(tenant, place, "Succeeded", after=first) != first
         await eventually(lambda: _is_white(tenant, place), "the last revision runs")
 
 
-async def _is_white(tenant: Previews, place: str) -> bool:
+async def _is_white(tenant: EnvironmentHarness, place: str) -> bool:
     return set((await _colours(tenant, place)).values()) == {"white"}
 
 
-async def _colours(tenant: Previews, place: str) -> dict[str, str]:
+async def _colours(tenant: EnvironmentHarness, place: str) -> dict[str, str]:
     rows = await tenant.api.list(CONFIG_MAPS, place)
     coloured = (row for row in rows if "colour" in (row.get("data") or {}))
     return {row["metadata"]["name"]: row["data"]["colour"] for row in coloured}
 
 
-async def _pod_is(tenant: Previews, place: str, phase: str, *, after: str = "") -> str:
+async def _pod_is(tenant: EnvironmentHarness, place: str, phase: str, *, after: str = "") -> str:
     """Say what a kubelet says of the hook's pod, once there is one after another; its uid."""
 
     async def there() -> Any:
@@ -283,13 +283,13 @@ def _is_check(pod: Any) -> bool:
     return bool(pod["metadata"]["name"] == "check")
 
 
-def _writes(tenant: Previews, place: str) -> int:
+def _writes(tenant: EnvironmentHarness, place: str) -> int:
     return sum(one.is_write for one in tenant.connection.about(f"/{place}/"))
 
 
-async def _names(tenant: Previews, place: str) -> set[str]:
+async def _names(tenant: EnvironmentHarness, place: str) -> set[str]:
     return {row["metadata"]["name"] for row in await tenant.api.list(JOBS, place)}
 
 
-async def _has(tenant: Previews, place: str, name: str) -> bool:
+async def _has(tenant: EnvironmentHarness, place: str, name: str) -> bool:
     return name in await _names(tenant, place)

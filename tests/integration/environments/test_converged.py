@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from tests.support.preview_state import KINDS, state
-from tests.support.previews import (
+from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     NAMESPACES,
     POLICIES,
     QUOTAS,
     SERVICE,
-    Previews,
+    EnvironmentHarness,
     deployment,
 )
-from tests.support.waiting import eventually
+from tests.support.environments.namespace_state import KINDS, read_state
+from tests.support.processes.polling import eventually
 from windlass.environments.namespace.naming import NamingRules
 
 pytestmark = pytest.mark.cluster
 
 
-async def _versions(tenant: Previews, place: str) -> dict[tuple[str, str], str]:
+async def _versions(tenant: EnvironmentHarness, place: str) -> dict[tuple[str, str], str]:
     found = {
         (gvr.resource, row["metadata"]["name"]): row["metadata"]["resourceVersion"]
         for gvr in KINDS
@@ -42,7 +42,7 @@ async def _versions(tenant: Previews, place: str) -> dict[tuple[str, str], str]:
 @pytest.mark.scenario("E19")
 @pytest.mark.parametrize("is_plain", [False, True])
 async def test_twenty_passes_over_a_converged_one_ask_and_write_nothing(
-    tenant: Previews, is_plain: bool
+    tenant: EnvironmentHarness, is_plain: bool
 ) -> None:
     """Not one request, not one new version; also not after a restart, statuses included."""
     tenant.commit({"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))})
@@ -61,7 +61,7 @@ async def test_twenty_passes_over_a_converged_one_ask_and_write_nothing(
         assert await _versions(tenant, place) == before
 
 
-async def test_a_restart_writes_nothing(tenant: Previews) -> None:
+async def test_a_restart_writes_nothing(tenant: EnvironmentHarness) -> None:
     """A new process finds everything as it should be, by the cluster's own word."""
     tenant.commit({"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))})
     async with tenant.running():
@@ -81,7 +81,7 @@ async def test_a_restart_writes_nothing(tenant: Previews) -> None:
 class _Walk:
     """Random changes of everything a person may change."""
 
-    def __init__(self, tenant: Previews, source: random.Random) -> None:
+    def __init__(self, tenant: EnvironmentHarness, source: random.Random) -> None:
         self.tenant = tenant
         self.source = source
         self.project: dict[str, Any] = {}
@@ -161,7 +161,7 @@ class _Walk:
 
 
 @pytest.mark.scenario("E124")
-async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: Previews) -> None:
+async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: EnvironmentHarness) -> None:
     """Changes, reverts, hands in the namespace, restarts: the end depends on the last wish."""
     seed = random.randrange(2**32)
     walk = _Walk(tenant, random.Random(seed))
@@ -182,8 +182,8 @@ async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: Previews) -> No
         story = f"seed {seed}: {taken}"
 
         async def equal() -> bool:
-            return await state(tenant, "one") == await state(tenant, "two")
+            return await read_state(tenant, "one") == await read_state(tenant, "two")
 
         with contextlib.suppress(AssertionError):
             await eventually(equal, "equal")
-        assert await state(tenant, "one") == await state(tenant, "two"), story
+        assert await read_state(tenant, "one") == await read_state(tenant, "two"), story

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
+from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     CONFIG_MAPS,
     ENVIRONMENTS,
     NAMESPACES,
     POLICIES,
     PROJECTS,
-    Previews,
+    EnvironmentHarness,
 )
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.kube.errors import ApiError, NotFound, Unavailable
 
 pytestmark = pytest.mark.cluster
@@ -24,7 +24,9 @@ _HOLD = "example.com/hold"
 
 
 @pytest.mark.scenario("E21", "E70")
-async def test_a_new_commit_is_followed_and_deletion_takes_all_away(tenant: Previews) -> None:
+async def test_a_new_commit_is_followed_and_deletion_takes_all_away(
+    tenant: EnvironmentHarness,
+) -> None:
     """What left the source leaves the cluster; the end waits for the namespace."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -51,7 +53,7 @@ async def test_a_new_commit_is_followed_and_deletion_takes_all_away(tenant: Prev
     assert ends[0].body["preconditions"]["uid"]
 
 
-async def _revisions(tenant: Previews, reason: str, number: int) -> list[str]:
+async def _revisions(tenant: EnvironmentHarness, reason: str, number: int) -> list[str]:
     """The revisions that the events of a reason are about, once there are so many."""
 
     async def found() -> list[Any]:
@@ -65,7 +67,7 @@ async def _revisions(tenant: Previews, reason: str, number: int) -> list[str]:
 
 @pytest.mark.scenario("E22", "E122")
 async def test_deletion_needs_nobody_and_believes_no_status(
-    tenant: Previews, other_namespace: str
+    tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
     """Without Project and labels, and with a forged status, exactly its own namespace goes."""
     async with tenant.running():
@@ -87,7 +89,7 @@ async def test_deletion_needs_nobody_and_believes_no_status(
     assert not [one for one in tenant.connection.about(other_namespace) if one.is_write]
 
 
-async def _held(tenant: Previews, place: str) -> None:
+async def _held(tenant: EnvironmentHarness, place: str) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -96,12 +98,12 @@ async def _held(tenant: Previews, place: str) -> None:
     await tenant.api.create(CONFIG_MAPS, body, field_manager="somebody")
 
 
-async def _let_go(tenant: Previews, place: str) -> None:
+async def _let_go(tenant: EnvironmentHarness, place: str) -> None:
     await tenant.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, place)
 
 
 @pytest.mark.scenario("E23")
-async def test_what_holds_a_namespace_is_named_and_not_touched(tenant: Previews) -> None:
+async def test_what_holds_a_namespace_is_named_and_not_touched(tenant: EnvironmentHarness) -> None:
     """Kind and finalizer in blockedBy, one DELETE only; once it is let go, all is gone."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -136,7 +138,7 @@ async def test_what_holds_a_namespace_is_named_and_not_touched(tenant: Previews)
         assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 0
 
 
-async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: Previews) -> None:
+async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: EnvironmentHarness) -> None:
     """No condition of the namespace speaks of it, and nothing else is left."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -155,7 +157,7 @@ async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: Previews) ->
 
 
 @pytest.mark.scenario("E24")
-async def test_a_namesake_waits_for_the_old_namespace(tenant: Previews) -> None:
+async def test_a_namesake_waits_for_the_old_namespace(tenant: EnvironmentHarness) -> None:
     """Another uid, another namespace, nothing shared."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -179,12 +181,14 @@ async def test_a_namesake_waits_for_the_old_namespace(tenant: Previews) -> None:
         assert new["status"]["namespaceUID"] != old["status"]["namespaceUID"]
 
 
-async def _project(tenant: Previews) -> Any:
+async def _project(tenant: EnvironmentHarness) -> Any:
     return await tenant.api.get(PROJECTS, tenant.name, tenant.namespace)
 
 
 @pytest.mark.scenario("E27")
-async def test_a_project_waits_for_its_environments(tenant: Previews, other_namespace: str) -> None:
+async def test_a_project_waits_for_its_environments(
+    tenant: EnvironmentHarness, other_namespace: str
+) -> None:
     """Block names them and deletes none; they run on, isolated; without them it goes."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment("one"), tenant.environment("two"))
@@ -230,7 +234,7 @@ async def test_a_project_waits_for_its_environments(tenant: Previews, other_name
 
 @pytest.mark.scenario("E27")
 async def test_a_project_may_take_its_environments_along(
-    tenant: Previews, other_namespace: str
+    tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
     """Cascade deletes those that it is shared with, waits for them, and then goes."""
     async with tenant.running():
@@ -276,7 +280,7 @@ class _Unserved(_Speechless):
 
 @pytest.mark.scenario("E25", "E26")
 async def test_an_orphan_is_removed_after_two_looks(
-    tenant: Previews, monkeypatch: pytest.MonkeyPatch
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what carries our uid goes; a look-alike stays, and a failed question is no answer."""
     async with tenant.running():

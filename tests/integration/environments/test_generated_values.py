@@ -10,10 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support import generating_charts, helm
-from tests.support.manifests import OWNER, PLACE
-from tests.support.previews import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Previews
-from tests.support.waiting import eventually
+from tests.support.environments import generating_charts, helm
+from tests.support.environments.environment_harness import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    SECRETS,
+    EnvironmentHarness,
+)
+from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.processes.polling import eventually
 from windlass.api.kinds.project_sources import Template
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.render import helm_command
@@ -34,7 +39,7 @@ def _below(files: dict[str, str]) -> dict[str, str]:
     return {f"chart/{path}": text for path, text in files.items()}
 
 
-async def _secrets(tenant: Previews, place: str) -> dict[str, Any]:
+async def _secrets(tenant: EnvironmentHarness, place: str) -> dict[str, Any]:
     rows = await tenant.api.list(SECRETS, place)
     return {
         row["metadata"]["name"]: {
@@ -45,7 +50,7 @@ async def _secrets(tenant: Previews, place: str) -> dict[str, Any]:
     }
 
 
-async def _commit(tenant: Previews, files: dict[str, str]) -> Any:
+async def _commit(tenant: EnvironmentHarness, files: dict[str, str]) -> Any:
     """Commit files, and wait until that commit is ready."""
     commit = tenant.commit(files)
     await tenant.poke()
@@ -59,10 +64,12 @@ async def _commit(tenant: Previews, files: dict[str, str]) -> Any:
     return await eventually(ready, f"{commit} is ready")
 
 
-async def test_a_database_keeps_its_passwords_when_its_chart_changes(tenant: Previews) -> None:
+async def test_a_database_keeps_its_passwords_when_its_chart_changes(
+    tenant: EnvironmentHarness,
+) -> None:
     """A line of text changes nothing; configuration restarts it; only what is set is new."""
     tenant.commit(_below(generating_charts.postgresql()))
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates=_TEMPLATES), tenant.environment())
         found = await tenant.phase("Ready")
         assert not found["status"].get("unsupported")
@@ -94,10 +101,10 @@ async def test_a_database_keeps_its_passwords_when_its_chart_changes(tenant: Pre
         assert len(chosen["replication-password"]) == 16
 
 
-async def test_a_site_and_its_database_go_on_agreeing(tenant: Previews) -> None:
+async def test_a_site_and_its_database_go_on_agreeing(tenant: EnvironmentHarness) -> None:
     """A subchart's password stands in the parent's world too; neither restarts for nothing."""
     tenant.commit(_below(generating_charts.wordpress()))
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates=_TEMPLATES), tenant.environment())
         await tenant.phase("Ready")
         place = await tenant.place()
@@ -113,10 +120,10 @@ async def test_a_site_and_its_database_go_on_agreeing(tenant: Previews) -> None:
         assert after == {**before, "one-wordpress": {"wordpress-password": "chosen"}}
 
 
-async def test_what_changes_with_every_render_is_listed(tenant: Previews) -> None:
+async def test_what_changes_with_every_render_is_listed(tenant: EnvironmentHarness) -> None:
     """Also after a restart; what stands in Secrets stays, salted hashes with it."""
     tenant.commit(_below(generating_charts.redis()))
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates=_TEMPLATES), tenant.environment())
         await tenant.phase("Ready")
         place = await tenant.place()
@@ -130,12 +137,14 @@ async def test_what_changes_with_every_render_is_listed(tenant: Previews) -> Non
     assert "spec.template.metadata.annotations.rollme is generated" in text
     assert "spec.template.spec.containers[0].env[0].value is generated" in text
     assert "has a generated name" in text
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.poke()
         assert (await tenant.get())["status"]["unsupported"] == listed
 
 
-async def test_an_output_kept_by_an_older_version_goes_on(tenant: Previews, tmp_path: Path) -> None:
+async def test_an_output_kept_by_an_older_version_goes_on(
+    tenant: EnvironmentHarness, tmp_path: Path
+) -> None:
     """The same inputs give what was kept; others take its values, and nothing restarts."""
     old = orjson.loads(FIXTURE.read_bytes())
     here = {**old, "metadata": {**old["metadata"], "namespace": tenant.namespace}}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.helm import RELEASE, chart, helm
-from tests.support.waiting import eventually
+from tests.support.environments.helm import RELEASE, chart, helm
+from tests.support.processes.polling import eventually
 from windlass.base.errors import Stalled, Waiting
 from windlass.environments.render import helm as module
 from windlass.environments.render.helm import Helm

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import POLICIES, QUOTAS, Previews
-from tests.support.waiting import eventually
+from tests.support.environments.environment_harness import POLICIES, QUOTAS, EnvironmentHarness
+from tests.support.processes.polling import eventually
 from windlass.environments.isolation import drift_rules, quota
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.kube.errors import NotFound
@@ -53,7 +53,7 @@ def kubectl(cluster: LocalCluster) -> Kubectl:
     return Kubectl(cluster)
 
 
-async def _isolated(tenant: Previews, **spec: Any) -> str:
+async def _isolated(tenant: EnvironmentHarness, **spec: Any) -> str:
     """The namespace of an Environment whose isolation is in force."""
     await tenant.apply(tenant.project(), tenant.environment(**spec))
     await tenant.phase("Ready")
@@ -61,7 +61,7 @@ async def _isolated(tenant: Previews, **spec: Any) -> str:
 
 
 async def _becomes(
-    tenant: Previews, gvr: GVR, name: str, place: str, is_right: Callable[[Any], bool]
+    tenant: EnvironmentHarness, gvr: GVR, name: str, place: str, is_right: Callable[[Any], bool]
 ) -> Any:
     """The object, once it is as it should be, within the time that drift may last."""
 
@@ -75,7 +75,7 @@ async def _becomes(
     return await eventually(look, f"{name} is restored", seconds=_RESTORED_SECONDS)
 
 
-async def _notes(tenant: Previews, reason: str, number: int = 1) -> list[str]:
+async def _notes(tenant: EnvironmentHarness, reason: str, number: int = 1) -> list[str]:
     async def look() -> list[str]:
         notes = [event["note"] for event in await tenant.events(reason)]
         return sorted(notes) if len(notes) >= number else []
@@ -85,7 +85,7 @@ async def _notes(tenant: Previews, reason: str, number: int = 1) -> list[str]:
 
 @pytest.mark.scenario("E36")
 async def test_rules_that_a_hand_adds_to_a_policy_are_removed(
-    tenant: Previews, kubectl: Kubectl
+    tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
     """`kubectl patch` opens default-policy with fields nobody owned; they go, with an Event."""
     async with tenant.running():
@@ -110,7 +110,7 @@ async def test_rules_that_a_hand_adds_to_a_policy_are_removed(
 
 @pytest.mark.scenario("E36")
 async def test_everything_that_isolates_is_ours_as_a_whole(
-    tenant: Previews, kubectl: Kubectl
+    tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
     """Selector, quota, limits and binding: each addition goes, labels of others stay."""
     mine = {"metadata": {"labels": {"team.example/cost": "42"}}}
@@ -150,7 +150,7 @@ async def test_everything_that_isolates_is_ours_as_a_whole(
 
 
 async def test_what_was_opened_while_nobody_looked_is_closed(
-    tenant: Previews, kubectl: Kubectl
+    tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
     """A restart finds the edit, restores it and says who made it; a second pass writes nothing."""
     async with tenant.running():
@@ -186,7 +186,7 @@ async def test_what_was_opened_while_nobody_looked_is_closed(
 
 
 async def test_forms_that_the_server_completes_are_no_drift(
-    tenant: Previews, monkeypatch: pytest.MonkeyPatch
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Defaults, empty members and other spellings of an amount are written once, then never."""
     computed = quota.container_limit_range
@@ -214,7 +214,7 @@ async def test_forms_that_the_server_completes_are_no_drift(
 
 
 async def test_whoever_keeps_changing_the_isolation_is_named(
-    tenant: Previews, kubectl: Kubectl
+    tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
     """After five restorations: Contested with the manager and the remedy, and still restored."""
     async with tenant.running():
@@ -251,7 +251,9 @@ def _policy(place: str, name: str, **spec: Any) -> str:
     )
 
 
-async def test_a_policy_that_somebody_adds_is_named(tenant: Previews, kubectl: Kubectl) -> None:
+async def test_a_policy_that_somebody_adds_is_named(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
     """Where code is trusted it stays, and PoliciesReady says that it is there."""
 
     async def message() -> str:
@@ -276,7 +278,7 @@ async def test_a_policy_that_somebody_adds_is_named(tenant: Previews, kubectl: K
 
 
 async def test_untrusted_code_gets_no_policy_of_others_that_allows(
-    tenant: Previews, kubectl: Kubectl
+    tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
     """What opens anything is removed with a Warning; what only denies stays and is named."""
     async with tenant.running(poll_seconds=3600.0):
@@ -296,7 +298,7 @@ async def test_untrusted_code_gets_no_policy_of_others_that_allows(
 
 
 @pytest.mark.scenario("E34")
-async def test_a_quota_that_changes_is_no_alarm(tenant: Previews) -> None:
+async def test_a_quota_that_changes_is_no_alarm(tenant: EnvironmentHarness) -> None:
     """Until the API server counts by the new one, nothing is reported but what was."""
     async with tenant.running(poll_seconds=3600.0):
         place = await _isolated(tenant)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
+from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     CONFIG_MAPS,
     ENVIRONMENTS,
@@ -15,9 +15,9 @@ from tests.support.previews import (
     POLICIES,
     PROJECTS,
     QUOTAS,
-    Previews,
+    EnvironmentHarness,
 )
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.api.install import crd
 from windlass.api.kinds import environment
 from windlass.kube.errors import Invalid
@@ -29,7 +29,7 @@ _DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 @pytest.mark.scenario("E18")
-async def test_a_pair_becomes_a_running_copy(tenant: Previews) -> None:
+async def test_a_pair_becomes_a_running_copy(tenant: EnvironmentHarness) -> None:
     """Finalizer, Initializing, a namespace with our marks, and the objects of the commit."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -53,7 +53,7 @@ async def test_a_pair_becomes_a_running_copy(tenant: Previews) -> None:
     _few_writes(tenant, place["metadata"]["name"])
 
 
-def _few_writes(tenant: Previews, place: str) -> None:
+def _few_writes(tenant: EnvironmentHarness, place: str) -> None:
     """What is made on the way is bounded: 24 fixed writes, one per object, ten reports."""
     writes = [one for one in tenant.connection.about(place, tenant.namespace) if one.is_write]
     reports = [one for one in writes if one.path.endswith("/environments/one/status")]
@@ -62,7 +62,7 @@ def _few_writes(tenant: Previews, place: str) -> None:
     assert len(inside) <= 24 + 1
 
 
-def _initializing_comes_first(tenant: Previews, place: str) -> None:
+def _initializing_comes_first(tenant: EnvironmentHarness, place: str) -> None:
     """By what the controller asked for, in this order: finalizer, phase, namespace."""
     writes = [one for one in tenant.connection.about("") if one.is_write]
     finalizer = next(
@@ -85,7 +85,7 @@ def _initializing_comes_first(tenant: Previews, place: str) -> None:
 
 
 @pytest.mark.scenario("E20")
-async def test_whoever_has_no_project_yet_waits_for_it(tenant: Previews) -> None:
+async def test_whoever_has_no_project_yet_waits_for_it(tenant: EnvironmentHarness) -> None:
     """Pending with a reason, nothing made; the Project's appearance is enough."""
     async with tenant.running():
         await tenant.apply(tenant.environment())
@@ -102,7 +102,7 @@ async def test_whoever_has_no_project_yet_waits_for_it(tenant: Previews) -> None
 
 @pytest.mark.scenario("E20")
 async def test_a_project_that_is_not_shared_looks_like_none(
-    tenant: Previews, other_namespace: str
+    tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
     """The same words as for a Project that does not exist; a grant lets it proceed."""
     foreign = tenant.environment(projectRef={"name": tenant.name, "namespace": tenant.namespace})
@@ -131,7 +131,7 @@ async def test_a_project_that_is_not_shared_looks_like_none(
 
 
 @pytest.mark.scenario("E4")
-async def test_the_older_shape_gives_the_same_objects(tenant: Previews) -> None:
+async def test_the_older_shape_gives_the_same_objects(tenant: EnvironmentHarness) -> None:
     """Equal fences and objects, and what is stored stays as it was written."""
     older = tenant.project()
     older["metadata"]["name"] = f"{tenant.name}-older"
@@ -154,19 +154,21 @@ async def test_the_older_shape_gives_the_same_objects(tenant: Previews) -> None:
     assert all("source" in spec and "sources" not in spec for spec in written)
 
 
-async def _specs(tenant: Previews, project: str, name: str) -> list[dict[str, Any]]:
+async def _specs(tenant: EnvironmentHarness, project: str, name: str) -> list[dict[str, Any]]:
     stored = await tenant.api.get(PROJECTS, project, tenant.namespace)
     return [stored["spec"], (await tenant.get(name))["spec"]]
 
 
-async def _shown(tenant: Previews, gvr: GVR, place: str, part: str) -> dict[str, Any]:
+async def _shown(tenant: EnvironmentHarness, gvr: GVR, place: str, part: str) -> dict[str, Any]:
     found = await tenant.api.list(gvr, place)
     kept = (one for one in found if one["metadata"]["name"] != "windlass-inventory")
     return {one["metadata"]["name"]: one.get(part) for one in kept}
 
 
 @pytest.mark.scenario("E9")
-async def test_a_broken_object_harms_nobody_else_and_can_be_deleted(tenant: Previews) -> None:
+async def test_a_broken_object_harms_nobody_else_and_can_be_deleted(
+    tenant: EnvironmentHarness,
+) -> None:
     """Stored before a rule came: Failed ConfigInvalid, its neighbour proceeds."""
     document = crd.crd_manifest(environment.KIND)
     loosened = crd.crd_manifest(environment.KIND)
@@ -199,7 +201,7 @@ async def test_a_broken_object_harms_nobody_else_and_can_be_deleted(tenant: Prev
 
 
 @pytest.mark.scenario("E31", "E32")
-async def test_suspended_means_looking_only(tenant: Previews) -> None:
+async def test_suspended_means_looking_only(tenant: EnvironmentHarness) -> None:
     """No writes but status, requests acknowledged; cleared, everything is caught up with."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -233,7 +235,9 @@ async def test_suspended_means_looking_only(tenant: Previews) -> None:
 
 
 @pytest.mark.scenario("E31")
-async def test_a_suspended_project_holds_all_of_its_environments(tenant: Previews) -> None:
+async def test_a_suspended_project_holds_all_of_its_environments(
+    tenant: EnvironmentHarness,
+) -> None:
     """Whoever has not begun does not begin; the message says who must clear what."""
     async with tenant.running():
         await tenant.apply(tenant.project(suspend=True), tenant.environment())
@@ -247,7 +251,7 @@ async def test_a_suspended_project_holds_all_of_its_environments(tenant: Preview
 
 
 @pytest.mark.scenario("E32")
-async def test_a_request_is_acknowledged(tenant: Previews) -> None:
+async def test_a_request_is_acknowledged(tenant: EnvironmentHarness) -> None:
     """Whoever asks for a look sees that it was taken, and that nothing happened."""
     async with tenant.running(poll_seconds=3600.0):
         await tenant.apply(tenant.project(), tenant.environment())
@@ -261,7 +265,7 @@ async def test_a_request_is_acknowledged(tenant: Previews) -> None:
     assert newer["status"]["revision"] == before["status"]["revision"] + 1
 
 
-async def test_two_projects_at_once_of_which_one_is_poisoned(tenant: Previews) -> None:
+async def test_two_projects_at_once_of_which_one_is_poisoned(tenant: EnvironmentHarness) -> None:
     """A repository full of nonsense fails alone; one that never answers holds up nobody."""
     held: list[asyncio.StreamWriter] = []
 
@@ -306,7 +310,7 @@ def _verdicts(found: Any) -> tuple[str, str, str]:
     return status["phase"], ready["status"], ready["reason"]
 
 
-async def test_what_serves_without_its_project_is_still_ready(tenant: Previews) -> None:
+async def test_what_serves_without_its_project_is_still_ready(tenant: EnvironmentHarness) -> None:
     """PHASE and READY stay as they were, with a reason that says what is missing."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -323,7 +327,7 @@ async def test_what_serves_without_its_project_is_still_ready(tenant: Previews) 
 
 
 async def test_a_fault_of_ours_is_shown_in_phase_and_ready(
-    tenant: Previews, monkeypatch: pytest.MonkeyPatch
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pass that ends in an error says in both that nobody knows; both heal with it."""
     async with tenant.running():

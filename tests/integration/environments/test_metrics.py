@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, ENVIRONMENTS, QUOTAS, SERVICE, Previews
-from tests.support.waiting import eventually
+from tests.support.environments.environment_harness import (
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    ENVIRONMENTS,
+    QUOTAS,
+    SERVICE,
+    EnvironmentHarness,
+)
+from tests.support.processes.polling import eventually
 
 pytestmark = pytest.mark.cluster
 
 
-async def test_metrics_follow_an_environment_to_its_end(tenant: Previews) -> None:
+async def test_metrics_follow_an_environment_to_its_end(tenant: EnvironmentHarness) -> None:
     """Phase, steps, render, apply, drift, prune, deletion; the series go with the object."""
     tenant.commit({"deploy/all.yaml": CONFIG_MAP + "---\n" + SERVICE})
     async with tenant.running():

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.previews import ENVIRONMENTS, NAMESPACES, PROJECTS, Previews
-from tests.support.waiting import eventually
+from tests.support.environments.environment_harness import (
+    ENVIRONMENTS,
+    NAMESPACES,
+    PROJECTS,
+    EnvironmentHarness,
+)
+from tests.support.processes.polling import eventually
 from windlass.environments.namespace.naming import NamingRules
 
 pytestmark = pytest.mark.cluster
 
 
-def _plain(tenant: Previews) -> NamingRules:
+def _plain(tenant: EnvironmentHarness) -> NamingRules:
     return NamingRules(plain_namespaces=frozenset({tenant.namespace}))
 
 
 @pytest.mark.scenario("E13")
-async def test_two_identities_with_one_plain_name_get_two_namespaces(tenant: Previews) -> None:
+async def test_two_identities_with_one_plain_name_get_two_namespaces(
+    tenant: EnvironmentHarness,
+) -> None:
     """(a-b, c) and (a, b-c) would both be env-a-b-c; whoever comes second gets a hash."""
     short, long = tenant.project(), tenant.project()
     short["metadata"]["name"] = tenant.name
@@ -40,7 +47,7 @@ async def test_two_identities_with_one_plain_name_get_two_namespaces(tenant: Pre
 
 @pytest.mark.scenario("E14")
 async def test_equal_names_in_two_tenants_get_two_namespaces(
-    tenant: Previews, other_namespace: str
+    tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
     """The tenant is part of who an Environment is."""
     twin, copy = tenant.project(), tenant.environment()
@@ -56,7 +63,7 @@ async def test_equal_names_in_two_tenants_get_two_namespaces(
         assert await eventually(theirs, "the twin's namespace") != mine["status"]["namespace"]
 
 
-async def test_other_rules_for_names_move_nobody(tenant: Previews) -> None:
+async def test_other_rules_for_names_move_nobody(tenant: EnvironmentHarness) -> None:
     """Whoever has a namespace keeps it when the administrator changes the prefix."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -68,7 +75,7 @@ async def test_other_rules_for_names_move_nobody(tenant: Previews) -> None:
 
 
 @pytest.mark.scenario("E15")
-async def test_names_of_the_cluster_are_never_taken(tenant: Previews) -> None:
+async def test_names_of_the_cluster_are_never_taken(tenant: EnvironmentHarness) -> None:
     """kube-system is refused by name; nothing is asked of it and nothing is made."""
     project = tenant.project()
     project["metadata"]["name"] = "kube"
@@ -86,7 +93,7 @@ async def test_names_of_the_cluster_are_never_taken(tenant: Previews) -> None:
 
 
 @pytest.mark.scenario("E28")
-async def test_a_foreign_namespace_with_our_name_is_left_alone(tenant: Previews) -> None:
+async def test_a_foreign_namespace_with_our_name_is_left_alone(tenant: EnvironmentHarness) -> None:
     """NamespaceNotOwned, also for deletion; not one write goes there."""
     name = f"env-{tenant.name}-one"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -106,7 +113,9 @@ async def test_a_foreign_namespace_with_our_name_is_left_alone(tenant: Previews)
 
 
 @pytest.mark.scenario("E28")
-async def test_whoever_takes_our_uid_off_a_namespace_has_taken_it_away(tenant: Previews) -> None:
+async def test_whoever_takes_our_uid_off_a_namespace_has_taken_it_away(
+    tenant: EnvironmentHarness,
+) -> None:
     """It is not claimed back and not written to."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())

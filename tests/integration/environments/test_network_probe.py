@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import program
-from tests.support.waiting import eventually
+from tests.support.processes import windlass_command
+from tests.support.processes.polling import eventually
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
 from windlass.environments.owned_cache import NAMESPACES
@@ -56,10 +56,12 @@ async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
         await api.delete(NAMESPACES, name)
 
 
-def _deaf(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> program.Started:
+def _deaf(
+    arguments: Sequence[str], environment: Mapping[str, str], log: Path
+) -> windlass_command.StartedProcess:
     """The command as a script starts it in its background: it inherits SIGINT as ignored."""
-    shell = ("sh", "-c", 'trap "" INT; exec "$0" "$@"', program.COMMAND)
-    return program.execute(arguments, environment, log, command=shell)
+    shell = ("sh", "-c", 'trap "" INT; exec "$0" "$@"', windlass_command.COMMAND)
+    return windlass_command.start_executable(arguments, environment, log, command=shell)
 
 
 async def test_an_interrupted_probe_cleans_up(
@@ -67,9 +69,9 @@ async def test_an_interrupted_probe_cleans_up(
 ) -> None:
     """Who interrupts it, one way or the other, gets the cluster back as it was."""
     before = {live["metadata"]["uid"] for live in await _places(api)}
-    ways: list[tuple[program.Starting, signal.Signals]] = [
-        (program.start, signal.SIGINT),
-        (program.start, signal.SIGTERM),
+    ways: list[tuple[windlass_command.Starting, signal.Signals]] = [
+        (windlass_command.start, signal.SIGINT),
+        (windlass_command.start, signal.SIGTERM),
         (_deaf, signal.SIGINT),
     ]
 
@@ -100,7 +102,7 @@ def test_a_right_that_is_missing_is_named(cluster: LocalCluster) -> None:
     """Before anything is made."""
     kubeconfig = cluster.user_kubeconfig("nobody-much")
     flags = ["--network-probe", "--image=any", f"--kubeconfig={kubeconfig}"]
-    done = program.run(["check", *flags], os.environ)
+    done = windlass_command.run(["check", *flags], os.environ)
     assert done.returncode == 1
     assert "create namespaces" in done.stderr
     assert "nobody-much" in done.stderr

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import DEPLOYMENTS, NAMESPACES, POLICIES, QUOTAS, Previews, deployment
-from tests.support.waiting import eventually
+from tests.support.environments.environment_harness import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    POLICIES,
+    QUOTAS,
+    EnvironmentHarness,
+    deployment,
+)
+from tests.support.processes.polling import eventually
 from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
@@ -17,14 +24,14 @@ _BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
 _DOOR = {"name": "mail", "cidrs": ["192.0.2.0/24"], "ports": [{"port": 25}]}
 
 
-async def _quota(tenant: Previews, place: str) -> dict[str, Any]:
+async def _quota(tenant: EnvironmentHarness, place: str) -> dict[str, Any]:
     found = await tenant.api.get(QUOTAS, "default-quota", place)
     hard: dict[str, Any] = found["spec"]["hard"]
     return hard
 
 
 @pytest.mark.scenario("E33", "E35")
-async def test_the_fence_stands_with_its_defaults(tenant: Previews) -> None:
+async def test_the_fence_stands_with_its_defaults(tenant: EnvironmentHarness) -> None:
     """Two CPUs, 4 and 8 GiB, 20 pods, storage, no way out; a pod that says nothing is let in."""
     tenant.commit({"deploy/all.yaml": deployment()})
     async with tenant.running():
@@ -49,7 +56,7 @@ async def test_the_fence_stands_with_its_defaults(tenant: Previews) -> None:
     }
 
 
-async def test_as_many_pods_fit_as_the_default_quota_counts(tenant: Previews) -> None:
+async def test_as_many_pods_fit_as_the_default_quota_counts(tenant: EnvironmentHarness) -> None:
     """Twenty pods that say nothing about resources all start; one more does not."""
     tenant.commit({"deploy/all.yaml": deployment(replicas=20)})
     async with tenant.running():
@@ -72,7 +79,9 @@ async def test_as_many_pods_fit_as_the_default_quota_counts(tenant: Previews) ->
 
 
 @pytest.mark.scenario("E34", "E39", "E40")
-async def test_what_a_project_says_holds_for_all_of_its_environments(tenant: Previews) -> None:
+async def test_what_a_project_says_holds_for_all_of_its_environments(
+    tenant: EnvironmentHarness,
+) -> None:
     """Quota and doors follow the Project; an Environment stays below the maximum."""
     async with tenant.running():
         await tenant.apply(
@@ -106,7 +115,7 @@ async def test_what_a_project_says_holds_for_all_of_its_environments(tenant: Pre
 
 
 @pytest.mark.scenario("E39")
-async def test_a_door_into_private_space_is_not_opened(tenant: Previews) -> None:
+async def test_a_door_into_private_space_is_not_opened(tenant: EnvironmentHarness) -> None:
     """EgressNotAllowed names the door; what was in force stays in force."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -123,7 +132,7 @@ async def test_a_door_into_private_space_is_not_opened(tenant: Previews) -> None
 
 
 @pytest.mark.scenario("E36", "E37")
-async def test_what_somebody_changes_is_put_right_at_once(tenant: Previews) -> None:
+async def test_what_somebody_changes_is_put_right_at_once(tenant: EnvironmentHarness) -> None:
     """Edited and deleted, quota and policy come back with one event each; what is added stays."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -167,7 +176,7 @@ async def test_what_somebody_changes_is_put_right_at_once(tenant: Previews) -> N
 
 
 @pytest.mark.scenario("E37")
-async def test_fields_of_others_are_theirs(tenant: Previews) -> None:
+async def test_fields_of_others_are_theirs(tenant: EnvironmentHarness) -> None:
     """An extra field of another manager survives passes and corrections."""
     async with tenant.running() as controller:
         await tenant.apply(tenant.project(), tenant.environment())
@@ -198,7 +207,7 @@ async def test_fields_of_others_are_theirs(tenant: Previews) -> None:
         assert limits["metadata"]["labels"]["billing"] == "x"
 
 
-async def test_a_binding_to_another_role_is_made_anew(tenant: Previews) -> None:
+async def test_a_binding_to_another_role_is_made_anew(tenant: EnvironmentHarness) -> None:
     """What a binding gives cannot be edited; somebody else's binding of our name goes."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import CLAIMS, DEPLOYMENTS, MANAGER, Previews, deployment
-from tests.support.waiting import eventually
+from tests.support.environments.environment_harness import (
+    CLAIMS,
+    DEPLOYMENTS,
+    MANAGER,
+    EnvironmentHarness,
+    deployment,
+)
+from tests.support.processes.polling import eventually
 from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
@@ -24,7 +30,7 @@ _SIZE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 
 
 @pytest.fixture
-async def foreign_volume(tenant: Previews) -> AsyncIterator[str]:
+async def foreign_volume(tenant: EnvironmentHarness) -> AsyncIterator[str]:
     """A volume that somebody made by hand, with data of theirs, free to be bound."""
     name = f"foreign-{tenant.namespace}"
     volume = {
@@ -103,7 +109,7 @@ def _inline(volume: str) -> dict[str, Any]:
     ids=["name", "label", "class", "beta class", "template", "ephemeral"],
 )
 async def test_no_claim_takes_a_foreign_volume(
-    tenant: Previews, foreign_volume: str, way: Callable[[str], dict[str, Any]], told: str
+    tenant: EnvironmentHarness, foreign_volume: str, way: Callable[[str], dict[str, Any]], told: str
 ) -> None:
     """By whatever way a claim asks for it, the volume stays free."""
     tenant.commit({"deploy/all.yaml": json.dumps(way(foreign_volume))})
@@ -126,7 +132,9 @@ async def test_no_claim_takes_a_foreign_volume(
     assert rows["DeploymentReady"] == "FieldNotAllowed"
 
 
-async def test_the_default_class_must_be_allowed_too(tenant: Previews, foreign_volume: str) -> None:
+async def test_the_default_class_must_be_allowed_too(
+    tenant: EnvironmentHarness, foreign_volume: str
+) -> None:
     """A claim without a class waits for a default that provisions, and then proceeds itself."""
     by_hand = {
         "apiVersion": "storage.k8s.io/v1",
@@ -193,7 +201,9 @@ def _annotated() -> str:
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-async def test_annotations_that_act_outside_are_left_out(tenant: Previews, trust: str) -> None:
+async def test_annotations_that_act_outside_are_left_out(
+    tenant: EnvironmentHarness, trust: str
+) -> None:
     """Of pods, Services and accounts; the untrusted keep only what is known to be harmless."""
     tenant.commit({"deploy/all.yaml": _annotated()})
     async with tenant.running():
@@ -216,7 +226,7 @@ async def test_annotations_that_act_outside_are_left_out(tenant: Previews, trust
     assert "ServiceAccount/worker is applied without metadata.annotations.eks" in unsupported
 
 
-async def test_drivers_and_schedulers_only_as_listed(tenant: Previews) -> None:
+async def test_drivers_and_schedulers_only_as_listed(tenant: EnvironmentHarness) -> None:
     """Both reach beyond the namespace, so the administrator lists them."""
     web: dict[str, Any] = json.loads(deployment())
     pod = web["spec"]["template"]["spec"]

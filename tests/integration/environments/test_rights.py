@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import CONFIG_MAPS, POLICIES, Previews
+from tests.support.environments.environment_harness import CONFIG_MAPS, POLICIES, EnvironmentHarness
 from windlass.api.install.installation import Installation
 from windlass.environments.isolation.operator_policy import OperatorPolicyCheck
 from windlass.environments.owned_objects import applier_user
@@ -37,7 +37,7 @@ def _binding(namespace: str, role: str) -> dict[str, Any]:
     )
 
 
-async def test_the_fence_is_known_by_its_refusal(tenant: Previews) -> None:
+async def test_the_fence_is_known_by_its_refusal(tenant: EnvironmentHarness) -> None:
     """The one that stands is seen; of one that nobody installed nothing is seen."""
     for install, is_seen in ((Installation(), True), (Installation("another"), False)):
         guard = OperatorPolicyCheck(
@@ -51,7 +51,7 @@ async def test_the_fence_is_known_by_its_refusal(tenant: Previews) -> None:
 
 @pytest.mark.scenario("E120")
 async def test_the_applier_is_locked_into_its_namespace(
-    tenant: Previews, other_namespace: str
+    tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
     """It writes what a bundle may hold, there alone; no rights, no policies, nothing elsewhere."""
     async with tenant.running():

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
+from tests.support.environments.environment_harness import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENVIRONMENTS,
     NAMESPACES,
-    Previews,
+    EnvironmentHarness,
     deployment,
 )
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.kube.errors import NotFound
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.scenario("E73", "E76")
-async def test_an_old_pod_does_not_make_a_new_revision_ready(tenant: Previews) -> None:
+async def test_an_old_pod_does_not_make_a_new_revision_ready(tenant: EnvironmentHarness) -> None:
     """Ready is said of the wished revision; until then the old one is named as serving."""
     first = tenant.commit({"deploy/all.yaml": deployment()})
     async with tenant.running():
@@ -48,7 +48,7 @@ async def test_an_old_pod_does_not_make_a_new_revision_ready(tenant: Previews) -
     assert len(await _events(tenant, "Deployed")) == 2
 
 
-async def _events(tenant: Previews, reason: str) -> list[Any]:
+async def _events(tenant: EnvironmentHarness, reason: str) -> list[Any]:
     async def found() -> list[Any]:
         return await tenant.events(reason)
 
@@ -56,7 +56,9 @@ async def _events(tenant: Previews, reason: str) -> list[Any]:
 
 
 @pytest.mark.scenario("E74")
-async def test_the_cause_is_told_by_the_pods_and_heals_with_them(tenant: Previews) -> None:
+async def test_the_cause_is_told_by_the_pods_and_heals_with_them(
+    tenant: EnvironmentHarness,
+) -> None:
     """Image, crash and memory each have their reason; once fixed it is ready by itself."""
     ended = {"exitCode": 3, "reason": "Error"}
     cases: dict[str, dict[str, Any]] = {
@@ -96,7 +98,7 @@ async def test_the_cause_is_told_by_the_pods_and_heals_with_them(tenant: Preview
     ],
 )
 async def test_pods_that_the_cluster_refuses_fail_at_once(
-    tenant: Previews, reason: str, container: dict[str, Any]
+    tenant: EnvironmentHarness, reason: str, container: dict[str, Any]
 ) -> None:
     """Quota and Pod Security are told as such without waiting; a better commit heals it."""
     tenant.commit({"deploy/all.yaml": deployment(**container)})
@@ -109,7 +111,7 @@ async def test_pods_that_the_cluster_refuses_fail_at_once(
 
 
 @pytest.mark.scenario("E75")
-async def test_a_crash_after_it_ran_is_degraded_and_heals(tenant: Previews) -> None:
+async def test_a_crash_after_it_ran_is_degraded_and_heals(tenant: EnvironmentHarness) -> None:
     """Nobody is asked to act, and nothing is written to the workload."""
     tenant.commit({"deploy/all.yaml": deployment()})
     async with tenant.running():
@@ -129,7 +131,7 @@ async def test_a_crash_after_it_ran_is_degraded_and_heals(tenant: Previews) -> N
         assert len(await _events(tenant, "Recovered")) == 1
 
 
-async def test_a_retry_gives_a_stuck_revision_its_time_again(tenant: Previews) -> None:
+async def test_a_retry_gives_a_stuck_revision_its_time_again(tenant: EnvironmentHarness) -> None:
     """Failed is left on request, and the request is acknowledged."""
     tenant.commit({"deploy/all.yaml": deployment()})
     async with tenant.running(rollout_seconds=1.0):
@@ -145,7 +147,7 @@ async def test_a_retry_gives_a_stuck_revision_its_time_again(tenant: Previews) -
         assert found["status"]["lastHandledRetryAt"] == "now"
 
 
-async def _age(tenant: Previews, place: str) -> None:
+async def _age(tenant: EnvironmentHarness, place: str) -> None:
     """Let the revision in `place` have begun long ago."""
     kept = await tenant.api.get(CONFIG_MAPS, "windlass-inventory", place)
     revision = {**json.loads(kept["data"]["revision"]), "began": "2026-01-01T00:00:00Z"}
@@ -153,7 +155,7 @@ async def _age(tenant: Previews, place: str) -> None:
     await tenant.patch(CONFIG_MAPS, "windlass-inventory", patch, place)
 
 
-async def test_a_workload_that_somebody_deletes_is_no_alarm(tenant: Previews) -> None:
+async def test_a_workload_that_somebody_deletes_is_no_alarm(tenant: EnvironmentHarness) -> None:
     """It comes back with one DriftCorrected; an old revision is neither stuck nor Degraded."""
     tenant.commit({"deploy/all.yaml": deployment()})
     async with tenant.running():
@@ -200,7 +202,7 @@ def _autoscaled(manifest: str) -> str:
 
 @pytest.mark.parametrize("says_replicas", [False, True])
 async def test_an_autoscaler_that_takes_over_is_no_drift(
-    tenant: Previews, says_replicas: bool
+    tenant: EnvironmentHarness, says_replicas: bool
 ) -> None:
     """The number of replicas passes to it without an Event; a real edit still makes one."""
     manifest = deployment() if says_replicas else deployment().replace('"replicas":1,', "")
@@ -228,7 +230,7 @@ async def test_an_autoscaler_that_takes_over_is_no_drift(
         assert len(await _events(tenant, "DriftCorrected")) == 1
 
 
-async def test_the_revision_never_falls(tenant: Previews) -> None:
+async def test_the_revision_never_falls(tenant: EnvironmentHarness) -> None:
     """Also not when the namespace, which counts them, was deleted by hand."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())

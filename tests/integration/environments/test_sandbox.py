@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import is_alive
-from tests.support.waiting import eventually
+from tests.support.cluster.dev_command import is_alive
+from tests.support.processes.polling import eventually
 from windlass.base.errors import Stalled
 from windlass.environments.render.manifests import RenderRefused
 from windlass.environments.render.sandbox import child

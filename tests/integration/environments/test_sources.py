@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.support.gitserver import PASSWORD, commit_files, git, serving
-from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, MANAGER, SECRETS, Previews
-from tests.support.waiting import eventually
+from tests.support.environments.environment_harness import (
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    MANAGER,
+    SECRETS,
+    EnvironmentHarness,
+)
+from tests.support.git.http_server import PASSWORD, commit_files, git, running_git_server
+from tests.support.processes.polling import eventually
 
 pytestmark = pytest.mark.cluster
 
 
-async def _secret(tenant: Previews, password: str) -> None:
+async def _secret(tenant: EnvironmentHarness, password: str) -> None:
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -31,10 +37,10 @@ async def _secret(tenant: Previews, password: str) -> None:
 
 @pytest.mark.scenario("E45")
 async def test_a_private_repository_needs_the_right_secret(
-    tenant: Previews, tmp_path: Path
+    tenant: EnvironmentHarness, tmp_path: Path
 ) -> None:
     """Missing, wrong, right: each is seen by itself, and no value is ever repeated."""
-    with serving(tmp_path / "private", username="git", password=PASSWORD) as private:
+    with running_git_server(tmp_path / "private", username="git", password=PASSWORD) as private:
         private.create("app", {"deploy/all.yaml": CONFIG_MAP})
         source = {
             "name": "app",
@@ -65,7 +71,9 @@ async def test_a_private_repository_needs_the_right_secret(
             assert not tenant.connection.about(tenant.namespace)
 
 
-async def test_an_unknown_branch_is_named_and_found_when_it_comes(tenant: Previews) -> None:
+async def test_an_unknown_branch_is_named_and_found_when_it_comes(
+    tenant: EnvironmentHarness,
+) -> None:
     """RefNotFound without a namespace full of leftovers; a push heals it."""
     source = {"name": "app", "branch": "later"}
     async with tenant.running():
@@ -78,7 +86,7 @@ async def test_an_unknown_branch_is_named_and_found_when_it_comes(tenant: Previe
 
 
 @pytest.mark.scenario("E46")
-async def test_a_pinned_commit_must_lie_on_its_branch(tenant: Previews) -> None:
+async def test_a_pinned_commit_must_lie_on_its_branch(tenant: EnvironmentHarness) -> None:
     """An older commit of the branch is taken as it is; one beside it is refused."""
     old = tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "green")})
     tip = tenant.commit({"deploy/all.yaml": CONFIG_MAP})
@@ -111,11 +119,13 @@ async def test_a_pinned_commit_must_lie_on_its_branch(tenant: Previews) -> None:
         assert applied["data"] == {"colour": "red"}
 
 
-async def test_what_runs_runs_on_while_git_is_away(tenant: Previews, tmp_path: Path) -> None:
+async def test_what_runs_runs_on_while_git_is_away(
+    tenant: EnvironmentHarness, tmp_path: Path
+) -> None:
     """It stays Ready and is kept as it is; who starts meanwhile does not claim to know more."""
     root = tmp_path / "unsteady"
     with contextlib.ExitStack() as server:
-        first = server.enter_context(serving(root))
+        first = server.enter_context(running_git_server(root))
         repository = first.create("app", {"deploy/all.yaml": CONFIG_MAP})
         url = first.server.url("app")
         source = {"name": "app", "repositoryUrl": url, "branch": "main"}
@@ -137,24 +147,24 @@ async def test_what_runs_runs_on_while_git_is_away(tenant: Previews, tmp_path: P
         assert away["status"]["phase"] == "Building"
         assert away["status"]["serving"] == ready["status"]["serving"]
         assert "still serving" in away["status"]["message"]
-        with serving(root, port=int(url.split(":")[2].split("/")[0])):
+        with running_git_server(root, port=int(url.split(":")[2].split("/")[0])):
             commit_files(repository, {"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
             await eventually(lambda: _is(tenant, place, "red"), "the new commit is there")
             healed = await tenant.phase("Ready")
             assert "newer commits" not in healed["status"]["message"]
 
 
-async def _says(tenant: Previews, words: str) -> Any:
+async def _says(tenant: EnvironmentHarness, words: str) -> Any:
     found = await tenant.get()
     return found if words in str(found["status"].get("message")) else None
 
 
-async def _is(tenant: Previews, place: str, colour: str) -> bool:
+async def _is(tenant: EnvironmentHarness, place: str, colour: str) -> bool:
     found = await tenant.api.get(CONFIG_MAPS, "settings", place)
     return bool(found["data"] == {"colour": colour})
 
 
-async def test_a_path_that_is_not_there_is_said_with_what_is(tenant: Previews) -> None:
+async def test_a_path_that_is_not_there_is_said_with_what_is(tenant: EnvironmentHarness) -> None:
     """Links are refused by name, missing paths with their neighbours."""
     project = tenant.project(templates={"default": {"type": "manifest", "path": "deplyo"}})
     async with tenant.running():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
+from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -14,10 +14,10 @@ from tests.support.previews import (
     NAMESPACES,
     POLICIES,
     QUOTAS,
-    Previews,
+    EnvironmentHarness,
     deployment,
 )
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.environments.isolation.trust import UntrustedPolicy
 
@@ -30,13 +30,13 @@ _DOORS = [
 _UNENFORCED = ClusterNetwork(is_enforced=False)
 
 
-async def _labels(tenant: Previews, place: str) -> dict[str, str]:
+async def _labels(tenant: EnvironmentHarness, place: str) -> dict[str, str]:
     found = await tenant.api.get(NAMESPACES, place)
     labels: dict[str, str] = found["metadata"]["labels"]
     return labels
 
 
-async def test_whoever_falls_is_held_as_the_administrator_says(tenant: Previews) -> None:
+async def test_whoever_falls_is_held_as_the_administrator_says(tenant: EnvironmentHarness) -> None:
     """Level, quota, doors, runtime class and nodes change in place, before the pods do."""
     tenant.commit({"deploy/all.yaml": deployment()})
     project = tenant.project(security={"podSecurity": "baseline"}, network={"egress": _DOORS})
@@ -67,7 +67,7 @@ def _choosing(manifest: str) -> str:
     return manifest.replace('"spec":{"containers"', toleration)
 
 
-async def test_policies_that_nobody_enforces_hold_nobody(tenant: Previews) -> None:
+async def test_policies_that_nobody_enforces_hold_nobody(tenant: EnvironmentHarness) -> None:
     """The untrusted are refused; the others are warned, once."""
     async with tenant.running(network=_UNENFORCED) as controller:
         await tenant.apply(
@@ -89,7 +89,7 @@ async def test_policies_that_nobody_enforces_hold_nobody(tenant: Previews) -> No
     assert event["type"] == "Warning"
 
 
-async def test_the_team_is_the_one_the_administrator_names(tenant: Previews) -> None:
+async def test_the_team_is_the_one_the_administrator_names(tenant: EnvironmentHarness) -> None:
     """Its label follows at once, on everything, without a new revision or a correction."""
 
     async def named(team: str | None) -> Any:
@@ -119,7 +119,7 @@ async def test_the_team_is_the_one_the_administrator_names(tenant: Previews) -> 
 
 
 @pytest.mark.scenario("E31", "E32")
-async def test_a_suspended_operator_looks_only(tenant: Previews) -> None:
+async def test_a_suspended_operator_looks_only(tenant: EnvironmentHarness) -> None:
     """No writes but status, no sweep, requests acknowledged; deleting still works."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("orphan"))

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.support import helm
-from tests.support.charts import chart
-from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, Previews, deployment
-from tests.support.waiting import eventually
+from tests.support.environments import helm
+from tests.support.environments.charts import chart
+from tests.support.environments.environment_harness import (
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    EnvironmentHarness,
+    deployment,
+)
+from tests.support.processes.polling import eventually
 from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
@@ -39,7 +44,7 @@ def _service(kind: str, **spec: Any) -> str:
     return json.dumps(obj) + "\n---\n"
 
 
-async def test_services_with_doors_are_applied_without_them(tenant: Previews) -> None:
+async def test_services_with_doors_are_applied_without_them(tenant: EnvironmentHarness) -> None:
     """Node ports and load balancers become addresses inside, and that is said."""
     doors = _service("NodePort") + _service(
         "LoadBalancer",
@@ -80,7 +85,9 @@ def _controller(image: str) -> str:
     return json.dumps(obj)
 
 
-async def test_a_replication_controller_runs_and_its_pods_follow(tenant: Previews) -> None:
+async def test_a_replication_controller_runs_and_its_pods_follow(
+    tenant: EnvironmentHarness,
+) -> None:
     """It is ready with its pods; for another template all of them are replaced, then it goes."""
     tenant.commit({"deploy/all.yaml": _controller("registry.invalid/old:1")})
     async with tenant.running():
@@ -136,7 +143,7 @@ _UNKNOWN = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w}\n"
     ids=["limit", "image", "token", "unknown", "old", "generateName", "kustomize"],
 )
 async def test_a_refusal_has_a_reason_of_its_own_and_a_remedy(
-    tenant: Previews, files: dict[str, str], reason: str, told: str
+    tenant: EnvironmentHarness, files: dict[str, str], reason: str, told: str
 ) -> None:
     """What is wrong, where, and what to do about it."""
     tenant.commit({f"deploy/{name}": text for name, text in files.items()})
@@ -147,7 +154,7 @@ async def test_a_refusal_has_a_reason_of_its_own_and_a_remedy(
     assert told in found["status"]["message"]
 
 
-async def test_an_image_whose_user_is_a_name_gets_its_remedies(tenant: Previews) -> None:
+async def test_an_image_whose_user_is_a_name_gets_its_remedies(tenant: EnvironmentHarness) -> None:
     """What the kubelet says of it under restricted helps nobody alone."""
     tenant.commit({"deploy/all.yaml": deployment()})
     text = "container has runAsNonRoot and image has non-numeric user (web), cannot verify user"
@@ -165,7 +172,7 @@ async def test_an_image_whose_user_is_a_name_gets_its_remedies(tenant: Previews)
         await eventually(told, "both remedies")
 
 
-async def test_a_missing_repository_is_failed(tenant: Previews) -> None:
+async def test_a_missing_repository_is_failed(tenant: EnvironmentHarness) -> None:
     """Nothing is built, and nothing will be until somebody names another."""
     source = {"name": "app", "repositoryUrl": tenant.url.replace("app-", "gone-"), "branch": "main"}
     async with tenant.running():
@@ -175,7 +182,7 @@ async def test_a_missing_repository_is_failed(tenant: Previews) -> None:
     assert _rows(found)["Stalled"]["status"] == "True"
 
 
-async def test_a_directory_is_read_at_any_depth(tenant: Previews) -> None:
+async def test_a_directory_is_read_at_any_depth(tenant: EnvironmentHarness) -> None:
     """Without tools' directories and what is excluded; what is no object is skipped and said."""
 
     def named(name: str) -> str:
@@ -226,12 +233,12 @@ metadata: {name: widgets.example.org}
 """
 
 
-async def test_everything_left_out_of_a_chart_is_said(tenant: Previews) -> None:
+async def test_everything_left_out_of_a_chart_is_said(tenant: EnvironmentHarness) -> None:
     """Definitions, ties to others, our labels, routes; and no route is called ready."""
     files = chart({"tied.yaml": _TIED, "web.yaml": _INGRESS})
     tenant.commit({**files, "chart/crds/widgets.yaml": _CRD})
     template = {"type": "helm", "path": "chart"}
-    async with tenant.running(helm=helm.program()):
+    async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates={"default": template}), tenant.environment())
         found = await tenant.phase("Ready")
         live = await tenant.api.get(CONFIG_MAPS, "tied", await tenant.place())

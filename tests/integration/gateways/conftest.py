@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.gateway_fleet import Fleet, Running, controlling, settled
-from tests.support.gitserver import PASSWORD, Served, serving
+from tests.support.gateways.fleet import Fleet, RunningController, running_controller, settle
+from tests.support.git.http_server import PASSWORD, RunningGitServer, running_git_server
 from windlass.api.install.installation import Installation
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -27,17 +27,17 @@ def cluster(quiet_cluster: LocalCluster) -> LocalCluster:
 
 
 @pytest.fixture(scope="session")
-def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A real smart-HTTP git server that asks nobody who they are."""
-    with serving(tmp_path_factory.mktemp("gateway-git")) as served:
+    with running_git_server(tmp_path_factory.mktemp("gateway-git")) as served:
         yield served
 
 
 @pytest.fixture(scope="session")
-def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A git server that wants a password."""
     root = tmp_path_factory.mktemp("closed-git")
-    with serving(root, username="git", password=PASSWORD) as served:
+    with running_git_server(root, username="git", password=PASSWORD) as served:
         yield served
 
 
@@ -52,7 +52,7 @@ async def connection(operator_kubeconfig: Path) -> AsyncIterator[Connection]:
     """The operator's connection."""
     async with Connection.open(kubeconfig=operator_kubeconfig) as opened:
         yield opened
-    await settled()
+    await settle()
 
 
 @pytest.fixture
@@ -60,18 +60,18 @@ async def admin_connection(cluster: LocalCluster) -> AsyncIterator[Connection]:
     """The administrator's connection."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
         yield opened
-    await settled()
+    await settle()
 
 
 @pytest.fixture
-async def running(connection: Connection, tmp_path: Path) -> AsyncIterator[Running]:
+async def running(connection: Connection, tmp_path: Path) -> AsyncIterator[RunningController]:
     """A controller with the rights that are generated for it."""
-    async with controlling(connection, tmp_path) as found:
+    async with running_controller(connection, tmp_path) as found:
         yield found
 
 
 @pytest.fixture
-async def fleet(admin_connection: Connection, git_host: Served, namespace: str) -> Fleet:
+async def fleet(admin_connection: Connection, git_host: RunningGitServer, namespace: str) -> Fleet:
     """A namespace with a repository of its own, and no IgnitionSync yet."""
     found = Fleet(Api(admin_connection), admin_connection, git_host, namespace)
     await found.account("default")

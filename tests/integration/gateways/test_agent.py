@@ -14,11 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import program
-from tests.support.agent import LABELS, POD, AgentBench, agent_bench, unchanged_for
-from tests.support.engine_site import CORE, SERVICE, files_of
-from tests.support.gateway import TOKEN
-from tests.support.operator import eventually
+from tests.support.gateways.agent_harness import (
+    LABELS,
+    POD,
+    AgentHarness,
+    agent_harness,
+    unchanged_for,
+)
+from tests.support.gateways.engine_harness import CORE, SERVICE, read_files
+from tests.support.gateways.mock_gateway import TOKEN
+from tests.support.processes import windlass_command
+from tests.support.processes.operator import eventually
 from windlass.gateways.wire.routing import NormalizeRules
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -30,13 +36,13 @@ PROPS = f"{CORE}/ignition/props/config.json"
 
 
 @pytest.fixture
-def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
+def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentHarness]:
     """A pod's surroundings, with a running gateway and no agent yet."""
-    with agent_bench(cluster, namespace, tmp_path) as made:
+    with agent_harness(cluster, namespace, tmp_path) as made:
         yield made
 
 
-def _synced(bench: AgentBench) -> AgentBench:
+def _synced(bench: AgentHarness) -> AgentHarness:
     bench.publish()
     bench.agent.start()
     bench.await_synced()
@@ -44,12 +50,12 @@ def _synced(bench: AgentBench) -> AgentBench:
     return bench
 
 
-def _posts(bench: AgentBench) -> tuple[int, int]:
+def _posts(bench: AgentHarness) -> tuple[int, int]:
     posts = bench.gateway.posts
     return posts.get("projects", 0), posts.get("config", 0)
 
 
-def test_a_push_becomes_files_a_scan_and_a_status(bench: AgentBench) -> None:
+def test_a_push_becomes_files_a_scan_and_a_status(bench: AgentHarness) -> None:
     """Twice: the first commit brings everything, the second one file and one scan."""
     _synced(bench)
     first = bench.await_synced(scan_pending=False, files_changed=6)
@@ -87,7 +93,7 @@ def test_a_push_becomes_files_a_scan_and_a_status(bench: AgentBench) -> None:
     assert audit["tree_digest"] == second.tree_digest
 
 
-def test_an_idle_agent_writes_nothing(bench: AgentBench) -> None:
+def test_an_idle_agent_writes_nothing(bench: AgentHarness) -> None:
     """Neither the cluster nor the disk changes while there is nothing to do (APP-13)."""
     _synced(bench)
 
@@ -101,7 +107,7 @@ def test_an_idle_agent_writes_nothing(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G19")
-def test_another_repository_is_followed(bench: AgentBench) -> None:
+def test_another_repository_is_followed(bench: AgentHarness) -> None:
     """The address changes in the metadata, and no restart is needed."""
     _synced(bench)
     bench.repository_name = "other"
@@ -113,7 +119,7 @@ def test_another_repository_is_followed(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G34")
-def test_a_broken_file_is_named_and_changes_nothing(bench: AgentBench) -> None:
+def test_a_broken_file_is_named_and_changes_nothing(bench: AgentHarness) -> None:
     """The report has file, line and column; the next good commit heals it."""
     _synced(bench)
     before = bench.files
@@ -127,7 +133,7 @@ def test_a_broken_file_is_named_and_changes_nothing(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G36")
-def test_an_annotation_alone_syncs_anew(bench: AgentBench) -> None:
+def test_an_annotation_alone_syncs_anew(bench: AgentHarness) -> None:
     """The same commit with another system name gets another hash and other bytes."""
     bench.spec["normalize"] = {"systemName": True}
     _synced(bench)
@@ -140,7 +146,7 @@ def test_an_annotation_alone_syncs_anew(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G47")
-def test_drift_is_reported_then_put_right(bench: AgentBench) -> None:
+def test_drift_is_reported_then_put_right(bench: AgentHarness) -> None:
     """A hand edit counts; with Remediate it is gone, and the gateway reads it again."""
     bench.policy |= {"drift_seconds": 0.5}
     _synced(bench)
@@ -162,7 +168,7 @@ def test_drift_is_reported_then_put_right(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G50")
-def test_a_good_volume_starts_without_anybody(bench: AgentBench) -> None:
+def test_a_good_volume_starts_without_anybody(bench: AgentHarness) -> None:
     """Git and the API server are away: the gateway starts on what is there."""
     _synced(bench)
     assert bench.agent.signal(signal.SIGTERM) == 0
@@ -175,7 +181,7 @@ def test_a_good_volume_starts_without_anybody(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G50")
-def test_degraded_is_shown_while_git_is_down(bench: AgentBench) -> None:
+def test_degraded_is_shown_while_git_is_down(bench: AgentHarness) -> None:
     """An older tree runs, and the report says why it is older."""
     _synced(bench)
     old = bench.tip
@@ -191,7 +197,7 @@ def test_degraded_is_shown_while_git_is_down(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G51")
-def test_an_empty_volume_waits_for_git(bench: AgentBench) -> None:
+def test_an_empty_volume_waits_for_git(bench: AgentHarness) -> None:
     """The gate stays closed and the report says so; with StartAnyway it opens."""
     bench.gateway.mode("refused")
     source = bench.metadata.source
@@ -208,7 +214,7 @@ def test_an_empty_volume_waits_for_git(bench: AgentBench) -> None:
     eventually(lambda: bench.agent.may_start, "the gateway may start")
 
 
-def test_a_first_sync_before_the_gateway_starts_needs_no_scan(bench: AgentBench) -> None:
+def test_a_first_sync_before_the_gateway_starts_needs_no_scan(bench: AgentHarness) -> None:
     """The gateway reads its files at boot; what the boot rewrites is restored."""
     bench.gateway.mode("refused")
     bench.publish()
@@ -222,7 +228,7 @@ def test_a_first_sync_before_the_gateway_starts_needs_no_scan(bench: AgentBench)
     eventually(lambda: _posts(bench) == (0, 1), "one scan")
 
 
-def test_nothing_told_means_waiting(bench: AgentBench) -> None:
+def test_nothing_told_means_waiting(bench: AgentHarness) -> None:
     """Without a ConfigMap the gateway does not boot empty; with a pause it may (STA-4)."""
     bench.gateway.mode("refused")
     bench.agent.start()
@@ -238,7 +244,7 @@ def test_nothing_told_means_waiting(bench: AgentBench) -> None:
     bench.await_report("synced", applied_commit=bench.tip)
 
 
-def test_a_newer_state_stops_writes_and_not_the_gateway(bench: AgentBench) -> None:
+def test_a_newer_state_stops_writes_and_not_the_gateway(bench: AgentHarness) -> None:
     """The volume was used by a newer agent: nothing is touched, and the gateway starts."""
     _synced(bench)
     bench.agent.kill()
@@ -255,7 +261,7 @@ def test_a_newer_state_stops_writes_and_not_the_gateway(bench: AgentBench) -> No
 
 
 @pytest.mark.scenario("G53")
-def test_a_killed_agent_comes_back_quietly(bench: AgentBench) -> None:
+def test_a_killed_agent_comes_back_quietly(bench: AgentHarness) -> None:
     """The gateway runs: the gate is open at once, nothing is copied and nothing scanned."""
     _synced(bench)
     posts = _posts(bench)
@@ -267,7 +273,7 @@ def test_a_killed_agent_comes_back_quietly(bench: AgentBench) -> None:
     assert _posts(bench) == posts
 
 
-def test_a_death_after_the_commit_point_is_finished(bench: AgentBench) -> None:
+def test_a_death_after_the_commit_point_is_finished(bench: AgentHarness) -> None:
     """SIGKILL in the middle of an apply: the next start completes it and scans."""
     _synced(bench)
     bench.agent.kill()
@@ -282,7 +288,7 @@ def test_a_death_after_the_commit_point_is_finished(bench: AgentBench) -> None:
     assert bench.agent.metric("windlass_agent_journal_resumes_total") == 1
 
 
-def test_a_death_before_the_scan_is_followed_by_it(bench: AgentBench) -> None:
+def test_a_death_before_the_scan_is_followed_by_it(bench: AgentHarness) -> None:
     """The files are there, the scan is still owed: it is made, and nothing is copied."""
     _synced(bench)
     bench.agent.kill()
@@ -297,7 +303,7 @@ def test_a_death_before_the_scan_is_followed_by_it(bench: AgentBench) -> None:
     assert (bench.data / VIEW).stat().st_ino == inode
 
 
-def test_sigterm_ends_at_once_and_leaves_nothing(bench: AgentBench) -> None:
+def test_sigterm_ends_at_once_and_leaves_nothing(bench: AgentHarness) -> None:
     """A stop while the gateway does not answer to a scan takes no time."""
     _synced(bench)
     bench.gateway.mode("never-completes")
@@ -313,7 +319,7 @@ def test_sigterm_ends_at_once_and_leaves_nothing(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G54", "G55")
-def test_a_rotated_token_ends_the_refusal(bench: AgentBench) -> None:
+def test_a_rotated_token_ends_the_refusal(bench: AgentHarness) -> None:
     """A wrong token keeps the scan pending; the right one is used without a restart."""
     _synced(bench)
     posts = _posts(bench)
@@ -328,7 +334,7 @@ def test_a_rotated_token_ends_the_refusal(bench: AgentBench) -> None:
     assert _posts(bench)[0] >= posts[0] + 1
 
 
-def test_the_api_server_may_be_away(bench: AgentBench) -> None:
+def test_the_api_server_may_be_away(bench: AgentHarness) -> None:
     """Drift is put right without it, and what happened is told afterwards."""
     bench.policy |= {"drift_seconds": 0.5, "drift_mode": "Remediate"}
     _synced(bench)
@@ -342,7 +348,7 @@ def test_the_api_server_may_be_away(bench: AgentBench) -> None:
     bench.await_synced(commit)
 
 
-def test_a_new_status_object_is_reported_to(bench: AgentBench) -> None:
+def test_a_new_status_object_is_reported_to(bench: AgentHarness) -> None:
     """The object was deleted: writing waits, and a new one gets the whole report."""
     _synced(bench)
     bench.admin.delete("configmaps", bench.status_name)
@@ -352,7 +358,7 @@ def test_a_new_status_object_is_reported_to(bench: AgentBench) -> None:
     bench.await_synced(commit)
 
 
-def test_files_from_before_the_first_sync_wait_for_a_word(bench: AgentBench) -> None:
+def test_files_from_before_the_first_sync_wait_for_a_word(bench: AgentHarness) -> None:
     """Later commits leave them; the annotation alone lets them go, and nothing else is copied."""
     theirs = bench.data / CORE / "ignition/user-source/default/config.json"
     theirs.parent.mkdir(parents=True)
@@ -370,7 +376,7 @@ def test_files_from_before_the_first_sync_wait_for_a_word(bench: AgentBench) -> 
     assert not theirs.exists()
 
 
-def test_a_spent_rollback_does_not_keep_a_fresh_volume_empty(bench: AgentBench) -> None:
+def test_a_spent_rollback_does_not_keep_a_fresh_volume_empty(bench: AgentHarness) -> None:
     """The annotation stays on the IgnitionSync; a new volume has nothing to undo and is synced."""
     bench.cr_annotations["rollback"] = "*"
     _synced(bench)
@@ -380,7 +386,7 @@ def test_a_spent_rollback_does_not_keep_a_fresh_volume_empty(bench: AgentBench) 
 
 
 @pytest.mark.scenario("G48")
-def test_a_rollback_is_asked_for_once(bench: AgentBench) -> None:
+def test_a_rollback_is_asked_for_once(bench: AgentHarness) -> None:
     """The bytes are back, the bad commit does not return, another one is applied."""
     _synced(bench)
     before = bench.files
@@ -398,7 +404,7 @@ def test_a_rollback_is_asked_for_once(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G46")
-def test_a_dry_run_only_looks(bench: AgentBench) -> None:
+def test_a_dry_run_only_looks(bench: AgentHarness) -> None:
     """Counts and paths are visible, nothing is written and nothing scanned."""
     mappings = [{"source": f"{SERVICE}/projects", "destination": "projects"}]
     bench.spec["profiles"] = {"default": {"mappings": mappings, "dryRun": True}}
@@ -412,7 +418,7 @@ def test_a_dry_run_only_looks(bench: AgentBench) -> None:
     assert bench.agent.plan["digest"] == report.plan_digest
 
 
-def test_the_end_of_the_cr_keeps_the_files(bench: AgentBench) -> None:
+def test_the_end_of_the_cr_keeps_the_files(bench: AgentHarness) -> None:
     """Neither `terminating` nor a missing ConfigMap touches the gateway (DEL-1, DEL-2)."""
     _synced(bench)
     before = bench.files
@@ -428,7 +434,7 @@ def test_the_end_of_the_cr_keeps_the_files(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G42")
-def test_many_deletes_wait_for_a_word(bench: AgentBench) -> None:
+def test_many_deletes_wait_for_a_word(bench: AgentHarness) -> None:
     """The guard's message holds the annotation that lifts it."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     bench.publish()
@@ -444,9 +450,9 @@ def test_many_deletes_wait_for_a_word(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G44")
-def test_a_second_agent_waits_for_the_volume(bench: AgentBench) -> None:
+def test_a_second_agent_waits_for_the_volume(bench: AgentHarness) -> None:
     """It says whose the volume is, and takes it over when the first one is gone."""
-    from tests.support.agent import AgentRun
+    from tests.support.gateways.agent_harness import AgentRun
 
     _synced(bench)
     directory = bench.directory / "second"
@@ -465,7 +471,7 @@ def test_a_second_agent_waits_for_the_volume(bench: AgentBench) -> None:
 
 
 @pytest.mark.scenario("G79")
-def test_the_desk_and_the_agent_agree(bench: AgentBench, tmp_path: Path) -> None:
+def test_the_desk_and_the_agent_agree(bench: AgentHarness, tmp_path: Path) -> None:
     """The same CR and commit give the same plan digest, and the same tree in a folder."""
     bench.spec["normalize"] = {"systemName": True}
     folder = tmp_path / "desk"
@@ -488,9 +494,9 @@ def test_the_desk_and_the_agent_agree(bench: AgentBench, tmp_path: Path) -> None
     assert json.loads(planned.stdout)["digest"] == report.plan_digest
     assert json.loads(planned.stdout) == bench.agent.plan
     assert _desk(tmp_path, "apply", *arguments).returncode == 0
-    assert files_of(folder) == bench.files
+    assert read_files(folder) == bench.files
 
 
 def _desk(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    return program.run(["gateway", *arguments], environment)
+    return windlass_command.run(["gateway", *arguments], environment)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.gateways import held_agent
-from tests.support import program
-from tests.support.agent import AgentBench, agent_bench
-from tests.support.engine_site import SERVICE
-from tests.support.operator import eventually
+from tests.support.gateways.agent_harness import AgentHarness, agent_harness
+from tests.support.gateways.engine_harness import SERVICE
+from tests.support.processes import windlass_command
+from tests.support.processes.operator import eventually
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -25,29 +25,29 @@ VIEWS = [f"projects/line/view{number}/view.json" for number in range(4)]
 
 
 @pytest.fixture
-def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
+def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentHarness]:
     """A pod's surroundings, with a running gateway and an agent that was never started."""
-    with agent_bench(cluster, namespace, tmp_path) as made:
+    with agent_harness(cluster, namespace, tmp_path) as made:
         yield made
 
 
-def _until_stopping(bench: AgentBench, directory: Path, **environment: str) -> None:
+def _until_stopping(bench: AgentHarness, directory: Path, **environment: str) -> None:
     """An agent that stands between two files of an apply, and has heard the signal."""
     directory.mkdir()
     os.mkfifo(directory / "go")
     command = (sys.executable, str(held_agent.__file__))
-    bench.agent.starting = functools.partial(program.execute, command=command)
+    bench.agent.starting = functools.partial(windlass_command.start_executable, command=command)
     bench.agent.start(HELD_AT=PLACE, HELD_IN=str(directory), **environment)
     eventually((directory / "reached").exists, "the execute phase")
     bench.agent.send(signal.SIGTERM)
     eventually((directory / "stopping").exists, "the signal heard")
 
 
-def _new(bench: AgentBench, content: str) -> list[bool]:
+def _new(bench: AgentHarness, content: str) -> list[bool]:
     return [bench.files.get(view) == content.encode() for view in VIEWS]
 
 
-def test_what_is_past_its_commit_point_is_finished(bench: AgentBench, tmp_path: Path) -> None:
+def test_what_is_past_its_commit_point_is_finished(bench: AgentHarness, tmp_path: Path) -> None:
     """All files are new, nothing is scanned; past its time the next start does the rest."""
     bench.push({f"{SERVICE}/{view}": "1" for view in VIEWS})
     _until_stopping(bench, tmp_path / "first")
@@ -67,7 +67,7 @@ def test_what_is_past_its_commit_point_is_finished(bench: AgentBench, tmp_path: 
     assert sorted(set(_new(bench, "2"))) == [False, True]
     assert bench.gateway.posts == {}
 
-    bench.agent.starting = program.start
+    bench.agent.starting = windlass_command.start
     bench.agent.start()
     bench.await_synced()
     assert all(_new(bench, "2"))

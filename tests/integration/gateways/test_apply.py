@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import apply_site as site
+from tests.support.gateways import data_directory as site
 from windlass.base.errors import Retryable, Stalled
 from windlass.gateways.tree.live_tree import SurveyScope
 from windlass.gateways.tree.path_rules import STATE_DIRECTORY, SyncRefused
@@ -46,7 +46,7 @@ def test_an_apply_makes_the_new_tree(data: Path) -> None:
             path: entry.stat for path, entry in manifest.files.items()
         }
     assert (applied.put, applied.deleted, applied.touched, applied.warnings) == (7, 3, (), ())
-    assert site.assert_whole(data, TREES) == "new"
+    assert site.assert_complete(data, TREES) == "new"
 
 
 def test_nothing_to_do_writes_nothing(data: Path) -> None:
@@ -99,9 +99,9 @@ def test_a_rollback_brings_the_bytes_back_and_can_be_undone(data: Path) -> None:
         assert applier.manifest() == old
         assert old is not None
         assert applier.stat_files(site.OLD) == {path: one.stat for path, one in old.files.items()}
-        assert site.assert_whole(data, TREES) == "old"
+        assert site.assert_complete(data, TREES) == "old"
         applier.rollback()
-    assert site.assert_whole(data, TREES) == "new"
+    assert site.assert_complete(data, TREES) == "new"
 
 
 @pytest.mark.scenario("G48")
@@ -133,7 +133,7 @@ def test_an_undo_above_the_cap_is_not_kept(data: Path) -> None:
         assert not applier.can_undo()
         with pytest.raises(Stalled, match="UndoUnavailable"):
             applier.rollback()
-    assert site.assert_whole(data, TREES) == "new"
+    assert site.assert_complete(data, TREES) == "new"
 
 
 def test_modes_are_ours_whatever_the_mask_says(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_abandoned_transaction_leaves_nothing(data: Path) -> None:
     """Leaving the block before a commit drops everything that was staged."""
     with site.applier(data) as applier, applier.begin() as transaction:
         transaction.stage("projects/site/same", (b"in ", b"parts"))
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"
 
 
 def test_an_interrupted_transaction_stops_before_its_commit_point(data: Path) -> None:
@@ -164,7 +164,7 @@ def test_an_interrupted_transaction_stops_before_its_commit_point(data: Path) ->
         transaction.interrupt()
         with pytest.raises(Retryable, match="newer"):
             site.commit_files(applier, transaction, site.NEW, "new")
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"
 
 
 def test_staged_contents_are_hashed_once_and_checked(data: Path) -> None:
@@ -172,10 +172,10 @@ def test_staged_contents_are_hashed_once_and_checked(data: Path) -> None:
     with site.applier(data) as applier, applier.begin() as transaction:
         staged = transaction.stage("projects/site/same", iter([b"some", b"thing"]))
         assert (staged.sha256, staged.size) == (site.digest(b"something"), 9)
-        plan = site.plan_of((PlanStep("put", "projects/site/same", "0" * 64, 9),), None, "bad")
+        plan = site.make_plan((PlanStep("put", "projects/site/same", "0" * 64, 9),), None, "bad")
         with pytest.raises(ValueError, match="not staged"):
-            transaction.commit(plan, site.manifest_of(applier, site.OLD, "bad"))
-    assert site.assert_whole(data, TREES) == "old"
+            transaction.commit(plan, site.expected_manifest(applier, site.OLD, "bad"))
+    assert site.assert_complete(data, TREES) == "old"
 
 
 @pytest.mark.parametrize("path", ["config/local/x", ".ignition-sync/lock", "db/config.idb"])
@@ -183,10 +183,10 @@ def test_protected_paths_are_refused(path: str, data: Path) -> None:
     """No plan, however it came about, touches what belongs to the gateway."""
     with site.applier(data) as applier, applier.begin() as transaction:
         transaction.stage(path, b"x")
-        plan = site.plan_of((PlanStep("put", path, site.digest(b"x"), 1),), None, "bad")
+        plan = site.make_plan((PlanStep("put", path, site.digest(b"x"), 1),), None, "bad")
         with pytest.raises(SyncRefused, match="UnsafePath"):
-            transaction.commit(plan, site.manifest_of(applier, site.OLD, "bad"))
-    assert site.assert_whole(data, TREES) == "old"
+            transaction.commit(plan, site.expected_manifest(applier, site.OLD, "bad"))
+    assert site.assert_complete(data, TREES) == "old"
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "state.json", "journal"])
@@ -222,7 +222,7 @@ def test_a_lost_staging_is_replayed_to_the_old_tree(data: Path) -> None:
         ended = applier.replay()
     assert ended is not None
     assert ended.tree == "old"
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"
 
 
 def test_a_file_that_somebody_writes_meanwhile_is_reported(
@@ -258,7 +258,7 @@ def test_removing_the_state_under_a_running_agent_is_an_adoption(data: Path) -> 
             pytest.raises(VolumeLocked, match="gateway-0"),
         ):
             other.start()
-    assert site.assert_whole(data, TREES) == "new"
+    assert site.assert_complete(data, TREES) == "new"
 
 
 def test_a_look_reports_links_and_protected_paths_and_enters_neither(data: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import apply_site as site
-from tests.support.apply_deaths import copy_tree, in_memory
+from tests.support.gateways import data_directory as site
+from tests.support.gateways.crash_runner import copy_tree, memory_directory
 from windlass.base import failpoint
 from windlass.base.errors import Retryable, WindlassError
 from windlass.gateways.tree.plan_steps import PlanStep
@@ -29,7 +29,7 @@ Mount = Callable[[Path, str], None]
 @pytest.fixture
 def data() -> Iterator[Path]:
     """A data directory that holds the old tree; there is room for more beside it."""
-    with in_memory() as directory:
+    with memory_directory() as directory:
         (directory / "data").mkdir()
         with site.applier(directory / "data") as applier:
             site.sync(applier, site.OLD, "old")
@@ -94,7 +94,7 @@ def test_a_fault_at_any_side_effect_is_survived(
         with site.applier(copied) as applier:
             _fail_once(applier, f"{name}={action}@{visit}", monkeypatch)
             site.sync(applier, site.NEW, "new")
-        assert site.assert_whole(copied, TREES) == "new", name
+        assert site.assert_complete(copied, TREES) == "new", name
         shutil.rmtree(copied)
 
 
@@ -109,8 +109,8 @@ def _fail_once(applier: DataVolume, armed: str, monkeypatch: pytest.MonkeyPatch)
         failed = None
     monkeypatch.setattr(failpoint, "_armed", {})
     assert failed in (None, "DiskFull" if "full" in armed else "Internal")
-    wholes = (site.tree_with(site.OLD), site.tree_with(site.NEW))
-    assert site.tree_of(applier.directory.root) in wholes, armed
+    wholes = (site.expected_tree(site.OLD), site.expected_tree(site.NEW))
+    assert site.read_tree(applier.directory.root) in wholes, armed
 
 
 @pytest.mark.scenario("G43")
@@ -127,9 +127,9 @@ def test_a_full_volume_keeps_the_old_tree_until_there_is_room(tmp_path: Path, mo
             site.sync(applier, larger, "larger")
         assert ballast.exists()
         ballast.unlink()
-        assert site.assert_whole(data, TREES) == "old"
+        assert site.assert_complete(data, TREES) == "old"
         site.sync(applier, larger, "larger")
-    assert site.assert_whole(data, {"larger": larger}) == "larger"
+    assert site.assert_complete(data, {"larger": larger}) == "larger"
 
 
 @pytest.mark.scenario("G43")
@@ -140,7 +140,7 @@ def test_the_reserve_is_never_touched(data: Path) -> None:
         pytest.raises(Retryable, match="must stay free"),
     ):
         site.sync(applier, site.NEW, "new")
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"
 
 
 def test_a_read_only_volume_says_so(tmp_path: Path, mount: Mount) -> None:
@@ -153,7 +153,7 @@ def test_a_read_only_volume_says_so(tmp_path: Path, mount: Mount) -> None:
     with site.applier(data) as applier, pytest.raises(Retryable, match="VolumeReadOnly"):
         site.sync(applier, site.NEW, "new")
     subprocess.run(["mount", "-o", "remount,rw", str(data)], check=True)
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"
 
 
 def test_a_folder_on_another_file_system_is_written_and_rolled_back(
@@ -164,14 +164,14 @@ def test_a_folder_on_another_file_system_is_written_and_rolled_back(
     mount(data / "projects/site/view", "size=2m")
     with site.applier(data) as applier:
         site.sync(applier, site.NEW, "new")
-        assert site.assert_whole(data, TREES) == "new"
+        assert site.assert_complete(data, TREES) == "new"
         manifest = applier.manifest()
         assert manifest is not None
         path = "projects/site/view/view.json"
         assert applier.stat_files([path])[path] == manifest.files[path].stat
         site.sync(applier, site.OLD, "old")
         applier.rollback()
-        assert site.assert_whole(data, TREES) == "new"
+        assert site.assert_complete(data, TREES) == "new"
 
 
 def test_a_bind_mount_is_found_by_trying(data: Path, tmp_path: Path, mount: Mount) -> None:
@@ -189,9 +189,9 @@ def test_a_bind_mount_is_found_by_trying(data: Path, tmp_path: Path, mount: Moun
             assert applier.directory.is_other_filesystem("projects", "projects/site/view")
             assert not applier.directory.is_other_filesystem("projects", "projects/site")
             site.sync(applier, site.NEW, "new")
-            assert site.assert_whole(data, TREES) == "new"
+            assert site.assert_complete(data, TREES) == "new"
             applier.rollback()
-        assert site.assert_whole(data, TREES) == "old"
+        assert site.assert_complete(data, TREES) == "old"
     finally:
         subprocess.run(["umount", view], check=True)
 
@@ -206,9 +206,9 @@ def test_a_symlink_on_the_way_is_refused(data: Path, tmp_path: Path) -> None:
     with site.applier(data) as applier, applier.begin() as transaction:
         path = "projects/site/view/view.json"
         transaction.stage(path, b"x")
-        plan = site.plan_of((PlanStep("put", path, site.digest(b"x"), 1),), None, "new")
+        plan = site.make_plan((PlanStep("put", path, site.digest(b"x"), 1),), None, "new")
         with pytest.raises(UnsafePath, match="symlink"):
-            transaction.commit(plan, site.manifest_of(applier, {}, "new"))
+            transaction.commit(plan, site.expected_manifest(applier, {}, "new"))
     assert not list(outside.iterdir())
     assert (data / "projects/site/view").is_symlink()
 
@@ -242,7 +242,7 @@ def test_a_folder_swapped_for_a_symlink_at_any_moment_leads_nowhere(
                 away.rename(view)
             assert with_refusal is None or with_refusal.reason in ("UnsafePath", "Retrying")
             applier.start()
-        site.assert_whole(copied, TREES)
+        site.assert_complete(copied, TREES)
         shutil.rmtree(copied)
         outside.rmdir()
 
@@ -280,7 +280,7 @@ def test_a_folder_swapped_again_and_again_leads_nowhere(data: Path) -> None:
     with site.applier(data) as applier:
         applier.start()
         site.sync(applier, site.NEW, "new")
-    assert site.assert_whole(data, TREES) == "new"
+    assert site.assert_complete(data, TREES) == "new"
 
 
 def _put_view(applier: DataVolume, content: bytes) -> None:
@@ -291,7 +291,7 @@ def _put_view(applier: DataVolume, content: bytes) -> None:
             op = PlanStep("put", path, site.digest(content), len(content))
             manifest = applier.manifest()
             assert manifest is not None
-            transaction.commit(site.plan_of((op,), manifest, manifest.commit), manifest)
+            transaction.commit(site.make_plan((op,), manifest, manifest.commit), manifest)
     except (UnsafePath, Retryable) as error:
         refused = error.reason
     else:
@@ -321,6 +321,6 @@ def test_a_file_system_without_hard_links_is_served_by_copies(
     monkeypatch.setattr(os, "link", refuse)
     with site.applier(data) as applier:
         assert site.sync(applier, site.NEW, "new").touched == ()
-        assert site.assert_whole(data, TREES) == "new"
+        assert site.assert_complete(data, TREES) == "new"
         applier.rollback()
-    assert site.assert_whole(data, TREES) == "old"
+    assert site.assert_complete(data, TREES) == "old"

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support import apply_site as site
-from tests.support.apply_deaths import deaths
-from tests.support.operator import eventually
+from tests.support.gateways import data_directory as site
+from tests.support.gateways.crash_runner import crash_runner
+from tests.support.processes.operator import eventually
 from windlass.gateways.volume import lock
 from windlass.gateways.volume.data_directory import DataDirectory
 from windlass.gateways.volume.data_volume import DataVolume
@@ -66,7 +66,7 @@ def test_a_second_process_is_refused_until_the_first_dies(tmp_path: Path) -> Non
     """The refusal names the owner; a killed owner is succeeded at once."""
     data = tmp_path / "data"
     data.mkdir()
-    with deaths(tmp_path / "deaths") as first:
+    with crash_runner(tmp_path / "deaths") as first:
         pid = first.hold(data)
         with site.applier(data, LockOwner("uid-2", "gateway-1", "node-a")) as second:
             with pytest.raises(VolumeLocked) as refused:
@@ -78,7 +78,7 @@ def test_a_second_process_is_refused_until_the_first_dies(tmp_path: Path) -> Non
             subprocess.run(["kill", "-KILL", str(pid)], check=True)
             first.await_end()
             site.sync(second, site.NEW, "new")
-    assert site.assert_whole(data, {"new": site.NEW}) == "new"
+    assert site.assert_complete(data, {"new": site.NEW}) == "new"
 
 
 def test_the_lock_file_is_never_replaced(tmp_path: Path) -> None:
@@ -192,4 +192,4 @@ def test_a_lost_lock_leaves_the_journal_to_the_successor(tmp_path: Path) -> None
         ended = second.start()
         assert ended is not None
         assert ended.tree == "new"
-    assert site.assert_whole(tmp_path, {"new": site.NEW}) == "new"
+    assert site.assert_complete(tmp_path, {"new": site.NEW}) == "new"

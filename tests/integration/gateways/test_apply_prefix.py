@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import apply_site as site
-from tests.support.apply_deaths import in_memory
+from tests.support.gateways import data_directory as site
+from tests.support.gateways.crash_runner import memory_directory
 from windlass.base.errors import Retryable
 from windlass.gateways.tree import path_rules
 from windlass.gateways.volume.data_volume import DataVolume
@@ -55,26 +55,26 @@ def test_any_prefix_and_a_replay_come_to_the_same_end(
 ) -> None:
     """However often it stops on the way, after the last start there is one whole tree."""
     trees = {"old": old, "new": new}
-    with in_memory() as directory:
+    with memory_directory() as directory:
         _sync(directory, old, "old")
         _sync_with_deaths(directory, new, steps)
         with site.applier(directory) as applier:
             applier.start()
         if (commit := _commit(directory)) is not None:
-            assert site.assert_whole(directory, trees) == commit
+            assert site.assert_complete(directory, trees) == commit
         _sync(directory, new, "new")
         if new:
-            site.assert_whole(directory, trees)
+            site.assert_complete(directory, trees)
             _undo(directory, old, new)
 
 
 def _undo(directory: Path, old: dict[str, bytes], new: dict[str, bytes]) -> None:
-    if site.tree_with(old) == site.tree_with(new):
+    if site.expected_tree(old) == site.expected_tree(new):
         return
     with site.applier(directory) as applier:
         applier.rollback()
         applier.rollback()
-    assert site.tree_of(directory) == site.tree_with(new)
+    assert site.read_tree(directory) == site.expected_tree(new)
 
 
 def _sync(directory: Path, files: dict[str, bytes], commit: str) -> None:

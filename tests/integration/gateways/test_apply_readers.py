@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import apply_site as site
-from tests.support.apply_deaths import in_memory
+from tests.support.gateways import data_directory as site
+from tests.support.gateways.crash_runner import memory_directory
 
 SYNCS = 150
 RESOURCES = 4
@@ -83,7 +83,7 @@ def reading(data: Path) -> Iterator[Reader]:
 @pytest.mark.scenario("G41")
 def test_a_reader_never_sees_a_short_file_nor_an_absent_payload() -> None:
     """Through many applies and rollbacks every look finds whole files that belong together."""
-    with in_memory() as data, site.applier(data) as applier:
+    with memory_directory() as data, site.applier(data) as applier:
         site.sync(applier, release(0), "0")
         with reading(data) as reader:
             for number in range(1, SYNCS):

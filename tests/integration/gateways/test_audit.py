@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from tests.support.engine_site import SERVICE, EngineSite, engine_site
+from tests.support.gateways.engine_harness import SERVICE, EngineHarness, engine_harness
 from windlass.base.clock import SystemClock
 from windlass.base.redaction import process
 from windlass.gateways.agent.interrupt import Interrupt
@@ -29,9 +29,9 @@ class Killed(Exception):
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[EngineSite]:
+def site(tmp_path: Path) -> Iterator[EngineHarness]:
     """A data directory with a repository behind it."""
-    with engine_site(tmp_path) as found:
+    with engine_harness(tmp_path) as found:
         yield found
 
 
@@ -42,7 +42,7 @@ def said() -> Iterator[list[Any]]:
         yield lines
 
 
-async def _hands(site: EngineSite) -> GatewayOperations:
+async def _hands(site: EngineHarness) -> GatewayOperations:
     """An agent's hands after a start; nothing listens where the gateway should be."""
     scanner = GatewayScanner("http://127.0.0.1:9", site.directory / "no-token")
     metrics = AgentMetrics(CollectorRegistry())
@@ -57,12 +57,12 @@ def _records(said: list[Any]) -> list[Any]:
     return [line for line in said if line.get("action")]
 
 
-async def _sync(work: GatewayOperations, site: EngineSite) -> None:
+async def _sync(work: GatewayOperations, site: EngineHarness) -> None:
     await work.sync(site.order(), Interrupt(), trigger="", cause="poll")
 
 
 async def test_a_record_waits_for_the_scan_also_through_a_restart(
-    site: EngineSite, said: list[Any]
+    site: EngineHarness, said: list[Any]
 ) -> None:
     """It names trigger, author, both digests and what became of the scan; then it is gone."""
     await _sync(await _hands(site), site)
@@ -82,7 +82,7 @@ async def test_a_record_waits_for_the_scan_also_through_a_restart(
 
 
 async def test_the_next_change_says_what_was_never_scanned(
-    site: EngineSite, said: list[Any]
+    site: EngineHarness, said: list[Any]
 ) -> None:
     """A sync and a rollback after it; a sync that changes nothing has nothing to wait for."""
     work = await _hands(site)
@@ -105,7 +105,7 @@ async def test_the_next_change_says_what_was_never_scanned(
 
 
 async def test_a_sync_that_a_start_ended_has_a_record(
-    site: EngineSite, said: list[Any], monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, said: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its trigger is the start; who wrote the commit is known all the same."""
 
@@ -124,7 +124,7 @@ async def test_a_sync_that_a_start_ended_has_a_record(
     assert (record["added"], record["modified"]) == (len(site.files), 0)
 
 
-async def test_a_foreign_name_is_redacted(site: EngineSite) -> None:
+async def test_a_foreign_name_is_redacted(site: EngineHarness) -> None:
     """The author is whoever the commit claims; the disk does not get a secret either."""
     work = await _hands(site)
     process.add("Someone")

@@ -14,11 +14,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.support import program
-from tests.support.engine_site import CORE, SERVICE, SITE, files_of
-from tests.support.gateway import TOKEN
-from tests.support.gateway import serving as gateway_serving
-from tests.support.gitserver import Served, commit_files, serving, tips
+from tests.support.gateways.engine_harness import CORE, SERVICE, SITE, read_files
+from tests.support.gateways.mock_gateway import TOKEN
+from tests.support.gateways.mock_gateway import running_gateway as gateway_serving
+from tests.support.git.http_server import (
+    RunningGitServer,
+    branch_tips,
+    commit_files,
+    running_git_server,
+)
+from tests.support.processes import windlass_command
 from windlass.base.errors import WindlassError
 from windlass.cli.gateway import app
 
@@ -29,7 +34,7 @@ VIEW = "projects/line/view/view.json"
 class Shell:
     """A terminal with a repository and a data directory."""
 
-    served: Served
+    served: RunningGitServer
     repository: Path
     directory: Path
 
@@ -39,7 +44,7 @@ class Shell:
 
     def windlass(self, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache"), **variables}
-        return program.run(["gateway", *args], environment, cwd=self.data)
+        return windlass_command.run(["gateway", *args], environment, cwd=self.data)
 
     def run(self, command: str, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """One of the commands that ask the repository."""
@@ -65,7 +70,7 @@ class Shell:
 def shell(tmp_path: Path) -> Iterator[Shell]:
     """A repository on a server, and an empty data directory."""
     (tmp_path / "data").mkdir()
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         yield Shell(served, served.create("site", SITE), tmp_path)
 
 
@@ -82,13 +87,13 @@ def test_plan_apply_verify_rollback(shell: Shell) -> None:
     assert shell.run("plan").returncode == 0
     checked = shell.windlass("verify", f"--to={shell.data}")
     assert (checked.returncode, "0 modified" in checked.stdout) == (0, True)
-    before = files_of(shell.data)
+    before = read_files(shell.data)
     commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
     assert shell.run("apply").returncode == 0
-    assert files_of(shell.data) != before
+    assert read_files(shell.data) != before
     undone = shell.windlass("rollback", f"--to={shell.data}")
     assert undone.returncode == 0, undone.stderr
-    assert files_of(shell.data) == before
+    assert read_files(shell.data) == before
 
 
 def test_an_untouched_directory_has_nothing_to_roll_back(shell: Shell) -> None:
@@ -117,7 +122,7 @@ def test_a_difference_is_shown(shell: Shell) -> None:
     assert "--- a/projects/line/project.json" in lines
     assert "+++ /dev/null" in lines
     assert any(line.startswith("binary: nothing -> sha256 ") for line in lines)
-    assert files_of(shell.data)[VIEW] == b'{"root": {"x": 1}}'
+    assert read_files(shell.data)[VIEW] == b'{"root": {"x": 1}}'
 
 
 def test_no_terminal_obeys_a_repository(shell: Shell) -> None:
@@ -147,13 +152,13 @@ def test_a_mistyped_mode_leaves_the_gateway_as_it_is(shell: Shell) -> None:
         },
     )
     assert shell.run("apply", "--deployment-mode=dev").returncode == 0
-    before = files_of(shell.data)
+    before = read_files(shell.data)
     assert f"{CORE}/ignition/db/config.json" in before
     refused = shell.run("apply", "--deployment-mode=devv")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "devv not found in services/site/config/resources; available: dev, prd" in refused.stderr
     assert "(SourceMissing)" in refused.stderr
-    assert files_of(shell.data) == before
+    assert read_files(shell.data) == before
 
 
 @pytest.mark.parametrize(
@@ -243,7 +248,7 @@ spec:
     done = shell.windlass("apply", *args, "--gateway-name=north", "-o", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["written"] == 1
-    assert files_of(shell.data) == {"projects/north/a.txt": b"7plant"}
+    assert read_files(shell.data) == {"projects/north/a.txt": b"7plant"}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +276,7 @@ spec:
     refused = shell.run("apply", f"--cr={cr}")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == f"windlass: --cr: {cr}: unknown field {field} (Usage)\n"
-    assert files_of(shell.data) == {}
+    assert read_files(shell.data) == {}
 
 
 @pytest.mark.parametrize(
@@ -351,7 +356,7 @@ def test_an_interrupted_apply_is_mentioned(shell: Shell) -> None:
     """By the plan that finds it and by the apply that ends it, and by nobody afterwards."""
     killed = shell.run("apply", WINDLASS_FAILPOINTS="gateways.journal.forward.after=kill")
     assert killed.returncode == -signal.SIGKILL
-    commit = tips(shell.repository)["main"][:7]
+    commit = branch_tips(shell.repository)["main"][:7]
     planned = shell.run("plan", "-o", "json")
     assert json.loads(planned.stdout)["toCommit"].startswith(commit)
     assert planned.stderr == (

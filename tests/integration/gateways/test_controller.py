@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_fleet import (
+from tests.support.gateways.fleet import (
     CONFIG_MAPS,
     ROLE_BINDINGS,
     ROLES,
     Fleet,
-    Running,
-    controlling,
+    RunningController,
+    running_controller,
 )
-from tests.support.gitserver import commit_files, tips
-from tests.support.waiting import eventually
+from tests.support.git.http_server import branch_tips, commit_files
+from tests.support.processes.polling import eventually
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
 
@@ -24,12 +24,14 @@ pytestmark = [pytest.mark.cluster]
 
 
 @pytest.mark.scenario("G3")
-async def test_a_missing_api_key_is_named_and_heals(fleet: Fleet, running: Running) -> None:
+async def test_a_missing_api_key_is_named_and_heals(
+    fleet: Fleet, running: RunningController
+) -> None:
     """A public repository resolves without the key; Ready says which Secret is missing."""
     await fleet.apply(fleet.sync())
     row = await fleet.until("CloneSucceeded", "RepoCloned")
     assert row["status"] == "True"
-    assert row["message"] == tips(fleet.repository)["main"]
+    assert row["message"] == branch_tips(fleet.repository)["main"]
     ready = await fleet.until("ApiKeyMissing")
     assert f"{fleet.namespace}/ignition-api" in ready["message"]
     (event,) = await eventually(lambda: fleet.events("ApiKeyMissing"), "the event")
@@ -42,7 +44,9 @@ async def test_a_missing_api_key_is_named_and_heals(fleet: Fleet, running: Runni
     await fleet.until("NoGatewaysDiscovered", seconds=30)
 
 
-async def test_gateways_are_told_counted_and_ready(fleet: Fleet, running: Running) -> None:
+async def test_gateways_are_told_counted_and_ready(
+    fleet: Fleet, running: RunningController
+) -> None:
     """From a pod to Ready: status object, rights, metadata, report, counts."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -59,7 +63,7 @@ async def test_gateways_are_told_counted_and_ready(fleet: Fleet, running: Runnin
     assert status["gatewayCounts"]["synced"] == 2
     assert [row["podName"] for row in status["discoveredGateways"]] == ["one", "two"]
     assert status["lastSyncTime"]
-    assert status["lastSyncCommitShort"] == tips(fleet.repository)["main"][:7]
+    assert status["lastSyncCommitShort"] == branch_tips(fleet.repository)["main"][:7]
     summary = await fleet.there(CONFIG_MAPS, "ignition-sync-status-site")
     assert json.loads(summary["data"]["one"])["syncStatus"] == "Synced"
     binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
@@ -71,7 +75,7 @@ async def test_gateways_are_told_counted_and_ready(fleet: Fleet, running: Runnin
     assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1
 
 
-async def test_agents_may_do_nothing_else(fleet: Fleet, running: Running) -> None:
+async def test_agents_may_do_nothing_else(fleet: Fleet, running: RunningController) -> None:
     """The rights name their objects: another ConfigMap, or making one, is refused."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -86,7 +90,9 @@ async def test_agents_may_do_nothing_else(fleet: Fleet, running: Running) -> Non
 
 
 @pytest.mark.scenario("G60")
-async def test_a_new_commit_counts_nobody_until_all_have_it(fleet: Fleet, running: Running) -> None:
+async def test_a_new_commit_counts_nobody_until_all_have_it(
+    fleet: Fleet, running: RunningController
+) -> None:
     """AllGatewaysSynced is False before any agent speaks, and True when the last one has."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -128,9 +134,9 @@ async def test_agents_hear_of_a_commit_while_the_status_has_to_wait(
 ) -> None:
     """A request is answered at once; only the status keeps to its rate."""
     await fleet.secret()
-    async with controlling(connection, tmp_path, status_interval_seconds=600.0):
+    async with running_controller(connection, tmp_path, status_interval_seconds=600.0):
         await fleet.apply(fleet.sync())
-        await fleet.until_told("commit", tips(fleet.repository)["main"])
+        await fleet.until_told("commit", branch_tips(fleet.repository)["main"])
         written = set()
         for number in range(4):
             commit = commit_files(fleet.repository, {"services/a/projects/x.json": f"[{number}]"})
@@ -142,7 +148,7 @@ async def test_agents_hear_of_a_commit_while_the_status_has_to_wait(
 
 
 @pytest.mark.scenario("G12")
-async def test_an_idle_sync_is_never_written(fleet: Fleet, running: Running) -> None:
+async def test_an_idle_sync_is_never_written(fleet: Fleet, running: RunningController) -> None:
     """Ten polls later every object has the version it had."""
     await fleet.secret()
     await fleet.apply(fleet.sync())

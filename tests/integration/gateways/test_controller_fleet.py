@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.gateway_fleet import (
+from tests.support.gateways.fleet import (
     CONFIG_MAPS,
     MANAGER,
     ROLE_BINDINGS,
     ROLES,
     Fleet,
-    Pod,
-    Running,
-    controlling,
+    FleetPod,
+    RunningController,
+    running_controller,
 )
-from tests.support.gitserver import commit_files, tips
-from tests.support.waiting import eventually
+from tests.support.git.http_server import branch_tips, commit_files
+from tests.support.processes.polling import eventually
 from windlass.api.install import rbac
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
@@ -48,7 +48,7 @@ async def test_two_hundred_agents_report_at_once(
         some = (fleet.pod(f"gw-{number:03d}") for number in range(start, start + 20))
         pods += await asyncio.gather(*some)
     begun = asyncio.get_running_loop().time()
-    async with controlling(connection, tmp_path, status_interval_seconds=2.0) as running:
+    async with running_controller(connection, tmp_path, status_interval_seconds=2.0) as running:
         await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/200", seconds=60)
         told = await pods[-1].metadata()
         assert len(told.status_objects) == 200
@@ -64,7 +64,9 @@ async def test_two_hundred_agents_report_at_once(
 
 
 @pytest.mark.scenario("G61")
-async def test_a_pod_made_anew_never_shows_the_old_state(fleet: Fleet, running: Running) -> None:
+async def test_a_pod_made_anew_never_shows_the_old_state(
+    fleet: Fleet, running: RunningController
+) -> None:
     """Its entry goes with the pod; the new one begins without a report."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -90,7 +92,7 @@ async def test_a_pod_made_anew_never_shows_the_old_state(fleet: Fleet, running: 
     assert (await fleet.condition())["reason"] == "SyncInProgress"
 
 
-async def test_forged_reports_are_no_reports(fleet: Fleet, running: Running) -> None:
+async def test_forged_reports_are_no_reports(fleet: Fleet, running: RunningController) -> None:
     """What is no JSON, out of bounds or somebody else's changes nothing and breaks nothing."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -115,7 +117,9 @@ async def _message(fleet: Fleet, words: str) -> dict[str, Any]:
     return next((row for row in rows if words in row.get("message", "")), {})
 
 
-async def test_pods_without_a_working_agent_are_told(fleet: Fleet, running: Running) -> None:
+async def test_pods_without_a_working_agent_are_told(
+    fleet: Fleet, running: RunningController
+) -> None:
     """No sidecar and a stopped agent win over any report; a waiting init agent is shown."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -142,10 +146,10 @@ async def test_pods_without_a_working_agent_are_told(fleet: Fleet, running: Runn
 
 
 @pytest.mark.scenario("G31")
-async def test_replicas_are_told_apart(fleet: Fleet, running: Running) -> None:
+async def test_replicas_are_told_apart(fleet: Fleet, running: RunningController) -> None:
     """Five replicas share labels and annotations; scaling from one to five renames nobody."""
 
-    async def replica(number: int) -> Pod:
+    async def replica(number: int) -> FleetPod:
         labels = {
             "app.kubernetes.io/name": "area",
             "statefulset.kubernetes.io/pod-name": f"area-{number}",
@@ -173,7 +177,9 @@ async def _names(fleet: Fleet) -> dict[str, str]:
     return {row["podName"]: row["name"] for row in rows}
 
 
-async def test_a_pod_of_two_syncs_belongs_to_neither(fleet: Fleet, running: Running) -> None:
+async def test_a_pod_of_two_syncs_belongs_to_neither(
+    fleet: Fleet, running: RunningController
+) -> None:
     """Without cr-name a second CR takes the pod away, a selector gives it back."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -194,7 +200,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
 ) -> None:
     """A controller that may not list pods still publishes commits; rights and counts stay."""
     await fleet.secret()
-    async with controlling(connection, tmp_path / "first") as first:
+    async with running_controller(connection, tmp_path / "first") as first:
         await fleet.apply(fleet.sync())
         await (await fleet.pod("one")).report()
         await fleet.until("SyncSucceeded")
@@ -205,7 +211,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
     commit = commit_files(fleet.repository, {"a": "2"})
     async with (
         Connection.open(kubeconfig=kubeconfig) as blind,
-        controlling(blind, tmp_path / "blind", pods_timeout_seconds=0.5),
+        running_controller(blind, tmp_path / "blind", pods_timeout_seconds=0.5),
     ):
         told = await fleet.until_told("commit", commit)
         assert "one" in told["statusObjects"]
@@ -246,7 +252,7 @@ async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
 
 @pytest.mark.scenario("G68")
 async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
-    fleet: Fleet, running: Running
+    fleet: Fleet, running: RunningController
 ) -> None:
     """Agents are told, rights go, nothing holds the object."""
     await fleet.secret()
@@ -271,7 +277,7 @@ async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
     assert running.value("synced", **place) is None
 
 
-async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: Running) -> None:
+async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: RunningController) -> None:
     """A new status object has a new uid, so its agent reports again."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -297,7 +303,7 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: Running) 
 
 
 @pytest.mark.scenario("G2")
-async def test_poison_stays_alone(fleet: Fleet, running: Running) -> None:
+async def test_poison_stays_alone(fleet: Fleet, running: RunningController) -> None:
     """Broken IgnitionSyncs beside a good one are told what is wrong; the good one works."""
     await fleet.secret()
     bad_profile = {"mappings": [{"source": "x", "destination": "db/x"}]}
@@ -348,14 +354,14 @@ async def test_poison_stays_alone(fleet: Fleet, running: Running) -> None:
     await eventually(gone, "the end of the broken one")
 
 
-async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: Running) -> None:
+async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningController) -> None:
     """spec.paused reaches the agents; the commit stays, status goes on, resuming catches up."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pod = await fleet.pod("one")
     await pod.report()
     await fleet.until("SyncSucceeded")
-    first = tips(fleet.repository)["main"]
+    first = branch_tips(fleet.repository)["main"]
     await fleet.apply(fleet.sync(paused=True))
     await fleet.until("Paused")
     told = await fleet.until_told("paused", "true")
@@ -375,7 +381,7 @@ async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: Running) -
 
 
 async def test_dry_runs_and_paused_profiles_are_not_waited_for(
-    fleet: Fleet, running: Running
+    fleet: Fleet, running: RunningController
 ) -> None:
     """They are shown and left out of the count."""
     await fleet.secret()
@@ -408,7 +414,7 @@ async def test_the_status_is_written_at_most_once_per_interval(
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pods = [await fleet.pod(f"gw-{number}") for number in range(6)]
-    async with controlling(connection, tmp_path, status_interval_seconds=2.0):
+    async with running_controller(connection, tmp_path, status_interval_seconds=2.0):
         await fleet.until("SyncInProgress", says="0/6")
         seen: set[str] = set()
         told = await pods[0].metadata()
@@ -423,7 +429,9 @@ async def test_the_status_is_written_at_most_once_per_interval(
         assert len(seen) <= 1 + (loop.time() - begun) / 2.0
 
 
-async def test_objects_of_people_stay_whatever_their_labels(fleet: Fleet, running: Running) -> None:
+async def test_objects_of_people_stay_whatever_their_labels(
+    fleet: Fleet, running: RunningController
+) -> None:
     """A ConfigMap that only looks like ours is neither changed nor deleted."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -453,7 +461,7 @@ async def test_who_does_not_lead_writes_nothing(
     """Without the lease no object of ours appears and none changes."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
-    async with controlling(connection.fenced(lambda: False), tmp_path) as running:
+    async with running_controller(connection.fenced(lambda: False), tmp_path) as running:
 
         async def failed() -> bool:
             return bool(running.value("reconcile_total", result="failed"))

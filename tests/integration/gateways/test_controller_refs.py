@@ -9,18 +9,18 @@ import pytest
 import structlog
 from prometheus_client import generate_latest
 
-from tests.support.gateway_fleet import (
+from tests.support.gateways.fleet import (
     API_KEY,
     CONFIG_MAPS,
     EVENTS,
     ROLE_BINDINGS,
     ROLES,
     Fleet,
-    Running,
-    controlling,
+    RunningController,
+    running_controller,
 )
-from tests.support.gitserver import PASSWORD, Served, commit_files, git, tips
-from tests.support.waiting import eventually
+from tests.support.git.http_server import PASSWORD, RunningGitServer, branch_tips, commit_files, git
+from tests.support.processes.polling import eventually
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
 from windlass_dev.git_server.fault_injection import GitFault
@@ -32,9 +32,9 @@ WRITTEN = (IGNITION_SYNCS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)
 
 
 @pytest.mark.scenario("G4")
-async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: Running) -> None:
+async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: RunningController) -> None:
     """A lightweight, an annotated and a nested tag lead to the same; nothing is told anew."""
-    commit = tips(fleet.repository)["main"]
+    commit = branch_tips(fleet.repository)["main"]
     git(fleet.repository, "tag", "light", commit)
     git(fleet.repository, "tag", "-a", "-m", "x", "annotated", commit)
     git(fleet.repository, "tag", "-a", "-m", "x", "nested", "annotated")
@@ -49,9 +49,11 @@ async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: Running)
 
 
 @pytest.mark.scenario("G5")
-async def test_a_tag_wins_over_a_branch_of_its_name(fleet: Fleet, running: Running) -> None:
+async def test_a_tag_wins_over_a_branch_of_its_name(
+    fleet: Fleet, running: RunningController
+) -> None:
     """One event names both; the full name selects the branch."""
-    first = tips(fleet.repository)["main"]
+    first = branch_tips(fleet.repository)["main"]
     git(fleet.repository, "tag", "x", first)
     second = commit_files(fleet.repository, {"a": "2"}, branch="x")
     assert first != second
@@ -69,9 +71,9 @@ async def test_a_tag_wins_over_a_branch_of_its_name(fleet: Fleet, running: Runni
 
 
 @pytest.mark.scenario("G11")
-async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: Running) -> None:
+async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: RunningController) -> None:
     """TagMoved names both commits, the new one is published."""
-    first = tips(fleet.repository)["main"]
+    first = branch_tips(fleet.repository)["main"]
     git(fleet.repository, "tag", "v1", first)
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "v1"}))
@@ -87,11 +89,13 @@ async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: Running) 
 
 
 @pytest.mark.scenario("G10")
-async def test_without_polling_the_remote_is_left_alone(fleet: Fleet, running: Running) -> None:
+async def test_without_polling_the_remote_is_left_alone(
+    fleet: Fleet, running: RunningController
+) -> None:
     """A request or a changed spec asks it; time alone does not."""
     await fleet.secret()
     await fleet.apply(fleet.sync(polling={"enabled": False}))
-    first = tips(fleet.repository)["main"]
+    first = branch_tips(fleet.repository)["main"]
     await fleet.until_told("commit", first)
     await fleet.until("NoGatewaysDiscovered")
     await eventually(running.idle, "the pass")
@@ -113,9 +117,11 @@ async def test_without_polling_the_remote_is_left_alone(fleet: Fleet, running: R
 
 
 @pytest.mark.scenario("G6")
-async def test_ids_are_proven_and_short_ones_refused(fleet: Fleet, running: Running) -> None:
+async def test_ids_are_proven_and_short_ones_refused(
+    fleet: Fleet, running: RunningController
+) -> None:
     """An id that is no tip is found, a random one is not, a short one gets a hint."""
-    old = tips(fleet.repository)["main"]
+    old = branch_tips(fleet.repository)["main"]
     commit_files(fleet.repository, {"a": "2"})
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": old}))
@@ -128,7 +134,9 @@ async def test_ids_are_proven_and_short_ones_refused(fleet: Fleet, running: Runn
     assert (await fleet.told())["commit"] == old
 
 
-async def test_an_unknown_ref_leaves_everything_as_it_is(fleet: Fleet, running: Running) -> None:
+async def test_an_unknown_ref_leaves_everything_as_it_is(
+    fleet: Fleet, running: RunningController
+) -> None:
     """The cause is told, the agents keep the commit and the repository they were told."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -152,7 +160,9 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(fleet: Fleet, running: 
     await fleet.until("SyncSucceeded")
 
 
-async def test_a_failure_is_logged_once_per_change(fleet: Fleet, running: Running) -> None:
+async def test_a_failure_is_logged_once_per_change(
+    fleet: Fleet, running: RunningController
+) -> None:
     """Polls that fail alike log one line; another cause, and recovery, log one more each."""
     await fleet.secret()
     repo = fleet.served.server.url(fleet.namespace)
@@ -172,7 +182,7 @@ async def test_a_failure_is_logged_once_per_change(fleet: Fleet, running: Runnin
     assert "RepoNotFound" in told[1]["cause"]
 
 
-async def test_a_pause_contradicts_nothing(fleet: Fleet, running: Running) -> None:
+async def test_a_pause_contradicts_nothing(fleet: Fleet, running: RunningController) -> None:
     """What was said about the repository stays in the condition and in both fields."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -190,7 +200,7 @@ async def test_a_pause_contradicts_nothing(fleet: Fleet, running: Running) -> No
 
 
 async def test_a_commit_that_agents_cannot_get_is_looked_for_again(
-    fleet: Fleet, running: Running
+    fleet: Fleet, running: RunningController
 ) -> None:
     """The branch was rewritten and nobody polls: the agent's word is enough (SRC-4)."""
     await fleet.secret()
@@ -211,11 +221,13 @@ async def test_a_commit_that_agents_cannot_get_is_looked_for_again(
     assert asked < fleet.listings() <= asked + 2
 
 
-async def test_a_remote_that_is_down_is_asked_rarely(fleet: Fleet, running: Running) -> None:
+async def test_a_remote_that_is_down_is_asked_rarely(
+    fleet: Fleet, running: RunningController
+) -> None:
     """The failure is told; passes in between ask nobody; it heals by itself."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
-    await fleet.until_told("commit", tips(fleet.repository)["main"])
+    await fleet.until_told("commit", branch_tips(fleet.repository)["main"])
     await fleet.until("NoGatewaysDiscovered")
     second = commit_files(fleet.repository, {"a": "2"})
     fleet.served.server.faults.set(GitFault("error"))
@@ -238,7 +250,10 @@ async def test_a_remote_that_is_down_is_asked_rarely(fleet: Fleet, running: Runn
 
 @pytest.mark.scenario("G82")
 async def test_wrong_credentials_are_told_and_heal(
-    fleet: Fleet, running: Running, closed_git_host: Served, capfd: pytest.CaptureFixture[str]
+    fleet: Fleet,
+    running: RunningController,
+    closed_git_host: RunningGitServer,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """No password is repeated; a missing key is named; a corrected Secret is enough."""
     repository = closed_git_host.create(fleet.namespace, {"a": "1"})
@@ -261,7 +276,7 @@ async def test_wrong_credentials_are_told_and_heal(
     assert wrong not in json.dumps(await fleet.status())
     await fleet.secret("git-auth", username="git", token=PASSWORD)
     await fleet.request()
-    told = await fleet.until_told("commit", tips(repository)["main"])
+    told = await fleet.until_told("commit", branch_tips(repository)["main"])
     assert told["authType"] == "token"
     await fleet.until("InsecureTransport", "SourceTrusted")
     said = [await fleet.admin.list(gvr, fleet.namespace) for gvr in (*WRITTEN, EVENTS)]
@@ -275,14 +290,14 @@ async def test_a_restart_writes_nothing(
 ) -> None:
     """A second controller finds everything as the first one left it, after one question."""
     await fleet.secret()
-    async with controlling(connection, tmp_path / "first") as first:
+    async with running_controller(connection, tmp_path / "first") as first:
         await fleet.apply(fleet.sync())
         await (await fleet.pod("one")).report()
         await fleet.until("SyncSucceeded")
         await eventually(first.idle, "the pass")
     before = await fleet.status()
     asked = fleet.listings()
-    async with controlling(connection, tmp_path / "second") as second:
+    async with running_controller(connection, tmp_path / "second") as second:
 
         async def looked() -> bool:
             return fleet.listings() > asked and await second.idle()

@@ -12,8 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import engine_memory
-from tests.support.engine_site import CORE, SERVICE, EngineSite, engine_site, pod, resource
+from tests.support.gateways import engine_memory
+from tests.support.gateways.engine_harness import (
+    CORE,
+    SERVICE,
+    EngineHarness,
+    engine_harness,
+    pod,
+    resource_json,
+)
 from windlass.base.errors import Retryable, Stalled
 from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
 from windlass.gateways.agent.sync import SyncEngine
@@ -44,13 +51,13 @@ PROPS = f"{CORE}/ignition/props"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[EngineSite]:
+def site(tmp_path: Path) -> Iterator[EngineHarness]:
     """A site over the usual repository."""
-    with engine_site(tmp_path) as made:
+    with engine_harness(tmp_path) as made:
         yield made
 
 
-async def test_a_commit_becomes_files(site: EngineSite) -> None:
+async def test_a_commit_becomes_files(site: EngineHarness) -> None:
     """Everything below the service path arrives byte for byte, and nothing else."""
     done = await site.engine.sync(site.order())
     wanted = sorted(path for path in site.files)
@@ -69,7 +76,7 @@ async def test_a_commit_becomes_files(site: EngineSite) -> None:
     assert site.store.targets() == (site.tip,)
 
 
-async def test_the_external_collection_is_synced_and_others_are_named(site: EngineSite) -> None:
+async def test_the_external_collection_is_synced_and_others_are_named(site: EngineHarness) -> None:
     """External lands as its own collection; one that nothing maps is a warning, also later on."""
     resources = f"{SERVICE}/config/resources"
     site.commit({f"{resources}/external/config-mode.json": '{"parent": "system"}'})
@@ -85,14 +92,14 @@ async def test_the_external_collection_is_synced_and_others_are_named(site: Engi
 
 
 @pytest.mark.scenario("G13")
-async def test_only_mapped_blobs_are_fetched(site: EngineSite) -> None:
+async def test_only_mapped_blobs_are_fetched(site: EngineHarness) -> None:
     """What no mapping leads to stays on the server."""
     await site.engine.sync(site.order())
     listing = site.store.listing(site.tip)
     assert site.store.missing([listing["README.md"].blob]) == [listing["README.md"].blob]
 
 
-async def test_a_plan_touches_nothing_and_is_the_plan_of_the_sync(site: EngineSite) -> None:
+async def test_a_plan_touches_nothing_and_is_the_plan_of_the_sync(site: EngineHarness) -> None:
     """A look leaves the disk as it is, and tells exactly what a sync then does."""
     planned = await site.engine.plan(site.order())
     assert list(site.data.iterdir()) == []
@@ -105,7 +112,7 @@ async def test_a_plan_touches_nothing_and_is_the_plan_of_the_sync(site: EngineSi
 async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One changed file of many costs one blob, one staged content and no other hash."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": f"x = {n}\n" for n in range(2000)}
-    with engine_site(tmp_path, many) as site:
+    with engine_harness(tmp_path, many) as site:
         await site.engine.sync(site.order())
         site.commit({f"{SERVICE}/projects/line/many/77.py": "x = 'changed'\n"})
         cost: Counter[str] = Counter()
@@ -132,7 +139,7 @@ def _count(monkeypatch: pytest.MonkeyPatch, cost: Counter[str], where: object, n
 
 
 @pytest.mark.scenario("G36")
-async def test_an_annotation_alone_brings_other_files(site: EngineSite) -> None:
+async def test_an_annotation_alone_brings_other_files(site: EngineHarness) -> None:
     """The same commit with another system name changes that file, and its signature goes."""
     await site.engine.sync(site.order())
     site.routing = Routing(normalize=NormalizeRules(system_name=True))
@@ -147,7 +154,7 @@ async def test_an_annotation_alone_brings_other_files(site: EngineSite) -> None:
 
 
 @pytest.mark.scenario("G34")
-async def test_broken_json_stops_everything(site: EngineSite) -> None:
+async def test_broken_json_stops_everything(site: EngineHarness) -> None:
     """The place is named and the tree is untouched."""
     await site.engine.sync(site.order())
     before = site.files
@@ -162,7 +169,7 @@ async def test_broken_json_stops_everything(site: EngineSite) -> None:
     assert list((site.data / ".ignition-sync" / "staging").iterdir()) == []
 
 
-async def test_a_template_without_its_variable_is_refused(site: EngineSite) -> None:
+async def test_a_template_without_its_variable_is_refused(site: EngineHarness) -> None:
     """Contents with variables are rendered, and an unknown one is named with its line."""
     mapping = RoutingMapping("tpl", "projects/line/view", template=True)
     site.routing = Routing(profiles={"default": RoutingProfile((mapping,), vars={"who": "north"})})
@@ -175,7 +182,7 @@ async def test_a_template_without_its_variable_is_refused(site: EngineSite) -> N
         await site.engine.sync(site.order())
 
 
-async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineSite) -> None:
+async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineHarness) -> None:
     """The mode's collection file is left out with a warning; core's own stays what it is."""
     resources = f"{SERVICE}/config/resources"
     rows = tuple(RoutingMapping(f"{resources}/{name}", CORE) for name in ("core", "prd"))
@@ -196,7 +203,7 @@ async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineSit
     assert f"{CORE}/config-mode.json" in site.files
 
 
-async def test_patches_and_their_files_are_templates_too(site: EngineSite) -> None:
+async def test_patches_and_their_files_are_templates_too(site: EngineHarness) -> None:
     """A value is rendered before it is read as JSON; the file it goes to may be named by one."""
     patch = PatchSet(
         {".name": "{{.GatewayName}}", ".port": "{{.Vars.port}}"}, "{{.GatewayName}}/db.json"
@@ -210,7 +217,7 @@ async def test_patches_and_their_files_are_templates_too(site: EngineSite) -> No
     assert made == {"name": "site", "port": 8088}
 
 
-async def test_additional_files_go_where_their_templates_lead(site: EngineSite) -> None:
+async def test_additional_files_go_where_their_templates_lead(site: EngineHarness) -> None:
     """Nothing is written to a path that is called like the template."""
     extra = RoutingFile("labels/{{.PodName}}.txt", "user-lib/{{.GatewayName}}/")
     site.routing = Routing(additional_files=(extra,))
@@ -223,7 +230,7 @@ async def test_additional_files_go_where_their_templates_lead(site: EngineSite) 
 
 
 @pytest.mark.scenario("G37")
-async def test_a_pointer_to_large_storage_is_refused(site: EngineSite) -> None:
+async def test_a_pointer_to_large_storage_is_refused(site: EngineHarness) -> None:
     """Nothing is written, and the path is named."""
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     site.commit({f"{SERVICE}/projects/line/big.bin": pointer})
@@ -233,7 +240,7 @@ async def test_a_pointer_to_large_storage_is_refused(site: EngineSite) -> None:
     assert site.files == {}
 
 
-async def test_caps_hold_before_a_byte_is_staged(site: EngineSite) -> None:
+async def test_caps_hold_before_a_byte_is_staged(site: EngineHarness) -> None:
     """A file over the cap refuses the sync."""
     with pytest.raises(SyncRefused, match=r"safety\.maxFileSize is 20"):
         await site.engine.sync(site.order(caps=Caps(max_file_bytes=20)))
@@ -241,7 +248,7 @@ async def test_caps_hold_before_a_byte_is_staged(site: EngineSite) -> None:
 
 
 @pytest.mark.scenario("G42")
-async def test_many_deletes_need_a_word(site: EngineSite) -> None:
+async def test_many_deletes_need_a_word(site: EngineHarness) -> None:
     """The guard holds the sync until this very commit is allowed to delete."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     site.commit(many)
@@ -257,7 +264,7 @@ async def test_many_deletes_need_a_word(site: EngineSite) -> None:
 
 
 @pytest.mark.scenario("G48")
-async def test_the_last_apply_is_undone(site: EngineSite) -> None:
+async def test_the_last_apply_is_undone(site: EngineHarness) -> None:
     """The old bytes are back, and what changed has to be scanned."""
     await site.engine.sync(site.order())
     first, before = site.tip, site.files
@@ -270,14 +277,14 @@ async def test_the_last_apply_is_undone(site: EngineSite) -> None:
     assert undone.scans == {ScanKind.PROJECTS}
 
 
-async def test_there_may_be_nothing_to_undo(site: EngineSite) -> None:
+async def test_there_may_be_nothing_to_undo(site: EngineHarness) -> None:
     """A volume without an apply says so."""
     with pytest.raises(Stalled, match="cannot be undone"):
         await site.engine.rollback()
 
 
 @pytest.mark.scenario("G47")
-async def test_drift_is_seen_and_stamps_are_not(site: EngineSite) -> None:
+async def test_drift_is_seen_and_stamps_are_not(site: EngineHarness) -> None:
     """A hand edit, a lost file and a strange one count; the gateway's own stamps do not."""
     await site.engine.sync(site.order())
     excludes = GlobSet(("**/.resources/**",))
@@ -302,7 +309,7 @@ async def test_drift_is_seen_and_stamps_are_not(site: EngineSite) -> None:
     assert json.loads(site.files["projects/line/view/resource.json"]) == stamped
 
 
-async def test_everything_is_hashed_on_demand(site: EngineSite) -> None:
+async def test_everything_is_hashed_on_demand(site: EngineHarness) -> None:
     """A change that left size, time and inode alone is found by a full look only."""
     await site.engine.sync(site.order())
     path = site.data / VIEW
@@ -314,7 +321,7 @@ async def test_everything_is_hashed_on_demand(site: EngineSite) -> None:
     assert (await site.engine.find_drift(GlobSet(()), everything=True)).modified == (VIEW,)
 
 
-async def test_equal_files_are_adopted_unwritten(site: EngineSite) -> None:
+async def test_equal_files_are_adopted_unwritten(site: EngineHarness) -> None:
     """A volume that has the files already gets a manifest and no write."""
     await site.engine.sync(site.order())
     (site.data / ".ignition-sync" / "manifest.json").unlink()
@@ -326,7 +333,7 @@ async def test_equal_files_are_adopted_unwritten(site: EngineSite) -> None:
 
 
 async def test_a_large_file_goes_by_in_pieces(
-    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is never read as a whole, and is adopted where it lies already."""
     large = "0123456789abcdef" * (9 * 65536)
@@ -350,7 +357,7 @@ async def test_a_large_file_goes_by_in_pieces(
     assert path.stat().st_ino == inode
 
 
-async def test_a_large_file_that_finds_no_room_ends_the_sync(site: EngineSite) -> None:
+async def test_a_large_file_that_finds_no_room_ends_the_sync(site: EngineHarness) -> None:
     """The error of the disk comes through, not that of the pipe."""
     site.commit({f"{SERVICE}/projects/line/large.bin": "0123456789abcdef" * (9 * 65536)})
     greedy = DiskReserve(share=1.0, minimum=0)
@@ -362,7 +369,7 @@ async def test_a_large_file_that_finds_no_room_ends_the_sync(site: EngineSite) -
 
 
 @pytest.mark.scenario("G17")
-async def test_git_down_leaves_the_tree(site: EngineSite, tmp_path: Path) -> None:
+async def test_git_down_leaves_the_tree(site: EngineHarness, tmp_path: Path) -> None:
     """A commit that cannot be had changes nothing."""
     await site.engine.sync(site.order())
     before = site.files
@@ -371,7 +378,7 @@ async def test_git_down_leaves_the_tree(site: EngineSite, tmp_path: Path) -> Non
     assert site.files == before
 
 
-async def test_a_sync_is_given_up_before_its_commit_point(site: EngineSite) -> None:
+async def test_a_sync_is_given_up_before_its_commit_point(site: EngineHarness) -> None:
     """Something newer came: nothing is changed and nothing is left over."""
     interrupt = Interrupt()
     interrupt.set()
@@ -396,7 +403,7 @@ async def _set(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.scenario("G14")
-async def test_the_order_decides_not_the_tip(site: EngineSite) -> None:
+async def test_the_order_decides_not_the_tip(site: EngineHarness) -> None:
     """The branch moved on after the commit was named."""
     wanted = site.tip
     site.commit({f"{SERVICE}/{VIEW}": '{"newer": 1}'})
@@ -404,14 +411,16 @@ async def test_the_order_decides_not_the_tip(site: EngineSite) -> None:
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
 
 
-async def test_warnings_name_what_the_gateway_would_miss(site: EngineSite) -> None:
+async def test_warnings_name_what_the_gateway_would_miss(site: EngineHarness) -> None:
     """A listed payload that is not there is said, and does not stop the sync."""
-    site.commit({f"{SERVICE}/projects/line/view/resource.json": resource("view.json", "gone.bin")})
+    site.commit(
+        {f"{SERVICE}/projects/line/view/resource.json": resource_json("view.json", "gone.bin")}
+    )
     done = await site.engine.sync(site.order())
     assert any("gone.bin" in warning for warning in done.planned.warnings)
 
 
-async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineSite) -> None:
+async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineHarness) -> None:
     """Also by syncs that change other files, and for a payload that goes in that very sync."""
     await site.engine.sync(site.order())
     site.commit({f"{SERVICE}/{VIEW}": None, f"{SERVICE}/projects/line/data.json": "{"})
@@ -426,9 +435,11 @@ async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineSite) -
     assert (await site.engine.sync(site.order())).planned.warnings == ()
 
 
-async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineSite) -> None:
+async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineHarness) -> None:
     """What it does not say about a kept resource.json is read from the disk in the next sync."""
-    site.commit({f"{SERVICE}/projects/line/view/resource.json": resource("view.json", "gone.bin")})
+    site.commit(
+        {f"{SERVICE}/projects/line/view/resource.json": resource_json("view.json", "gone.bin")}
+    )
     await site.engine.sync(site.order())
     before = site.applier.manifest()
     _as_written_before(site)
@@ -443,7 +454,7 @@ async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineSite) -
         assert after.files[path] == entry
 
 
-async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineSite) -> None:
+async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineHarness) -> None:
     """The manifest of an earlier version has no record: unmanaged files stay, and are named."""
     await site.engine.sync(site.order())
     (site.data / "projects/line/theirs").write_text("?")
@@ -460,7 +471,7 @@ async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineSite
     assert "projects/line/theirs" in site.files
 
 
-def _as_written_before(site: EngineSite) -> None:
+def _as_written_before(site: EngineHarness) -> None:
     """Turn the manifest into what a version without adoption and warnings wrote."""
     path = site.data / ".ignition-sync" / "manifest.json"
     body = json.loads(path.read_text())

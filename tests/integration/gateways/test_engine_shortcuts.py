@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engine_site import CAP, CORE, SERVICE, EngineSite, engine_site, resource
-from tests.support.gitserver import git_settings
+from tests.support.gateways.engine_harness import (
+    CAP,
+    CORE,
+    SERVICE,
+    EngineHarness,
+    engine_harness,
+    resource_json,
+)
+from tests.support.git.http_server import git_settings
 from windlass.gateways.agent import sync
 from windlass.gateways.agent.sync import SyncEngine
 from windlass.gateways.tree import manifest as manifests
@@ -28,9 +35,9 @@ LINE = f"{SERVICE}/projects/line"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[EngineSite]:
+def site(tmp_path: Path) -> Iterator[EngineHarness]:
     """A site whose config.json files get a system name."""
-    with engine_site(tmp_path) as made:
+    with engine_harness(tmp_path) as made:
         made.routing = Routing(normalize=NormalizeRules(system_name=True))
         yield made
 
@@ -56,7 +63,7 @@ class Counted:
         monkeypatch.setattr(DataVolume, "survey", looked)
 
 
-async def _cold(site: EngineSite) -> tuple[bytes, bytes]:
+async def _cold(site: EngineHarness) -> tuple[bytes, bytes]:
     """The plan and the manifest by an engine that remembers nothing."""
     git = Git(git_settings(site.directory))
     store = CommitStore.open(git, site.directory / "cold", cap_bytes=CAP)
@@ -68,7 +75,7 @@ async def _cold(site: EngineSite) -> tuple[bytes, bytes]:
 
 COMMITS: tuple[tuple[dict[str, str | None], int], ...] = (
     ({f"{LINE}/view/view.json": '{"root": 2}'}, 0),
-    ({f"{LINE}/new/view.json": "{}", f"{LINE}/new/resource.json": resource("view.json")}, 0),
+    ({f"{LINE}/new/view.json": "{}", f"{LINE}/new/resource.json": resource_json("view.json")}, 0),
     ({f"{LINE}/new/view.json": None, f"{SERVICE}/{CORE}/other/config.json": "{}"}, 0),
     ({"README.md": "also not for gateways"}, 0),
     ({f"{SERVICE}/.gitkeep": "", f"{LINE}/.gitkeep": ""}, 1),
@@ -76,7 +83,7 @@ COMMITS: tuple[tuple[dict[str, str | None], int], ...] = (
 
 
 async def test_a_warm_engine_plans_what_a_cold_one_plans(
-    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over changed, new and lost files, and one look at the disk for each sync."""
     await site.engine.sync(site.order())
@@ -92,7 +99,7 @@ async def test_a_warm_engine_plans_what_a_cold_one_plans(
 
 
 async def test_a_manifest_is_read_again_only_if_it_is_another_one(
-    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a sync it is known, after an undo and after a foreign hand it is what lies there."""
     await site.engine.sync(site.order())
@@ -134,7 +141,7 @@ class Hands:
     ],
 )
 async def test_a_look_ahead_counts_if_it_is_fresh_and_the_right_one(
-    site: EngineSite,
+    site: EngineHarness,
     monkeypatch: pytest.MonkeyPatch,
     waited: float,
     roots: tuple[ManagedRoot, ...],

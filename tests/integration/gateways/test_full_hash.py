@@ -6,7 +6,7 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from tests.support.engine_site import engine_site
+from tests.support.gateways.engine_harness import engine_harness
 from windlass.base.clock import SystemClock
 from windlass.gateways.agent.drift_watch import DriftWatch
 from windlass.gateways.agent.interrupt import Interrupt
@@ -36,7 +36,7 @@ def _altered_unseen(path: Path) -> None:
 async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> None:
     """DRF-1: the time since the last one goes on while nobody runs."""
     clock, policy = WallClock(), SyncPolicy(full_hash_seconds=24 * HOUR)
-    with engine_site(tmp_path) as site:
+    with engine_harness(tmp_path) as site:
         work = await site.hands(clock)
         await work.sync(site.order(), Interrupt(), trigger="")
         _altered_unseen(site.data / VIEW)

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import TOKEN, Gateway, ask, sample_data, serving, write_resource
-from tests.support.gitserver import wait_until
+from tests.support.gateways.mock_gateway import (
+    TOKEN,
+    RunningGateway,
+    request,
+    running_gateway,
+    sample_data,
+    write_resource,
+)
+from tests.support.git.http_server import wait_until
 from windlass.base import redaction
 from windlass.base.errors import Stalled
 from windlass.gateways.agent.gateway_answers import GatewayState
@@ -46,14 +53,14 @@ def token_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gateway(data: Path) -> Iterator[Gateway]:
+def gateway(data: Path) -> Iterator[RunningGateway]:
     """A plain gateway that wants the token."""
-    with serving(data, token=TOKEN) as running:
+    with running_gateway(data, token=TOKEN) as running:
         yield running
 
 
 @pytest.fixture
-def scanner(gateway: Gateway, token_file: Path) -> GatewayScanner:
+def scanner(gateway: RunningGateway, token_file: Path) -> GatewayScanner:
     """The agent's client, with short waits."""
     return GatewayScanner(gateway.url, token_file, timing=QUICK)
 
@@ -69,7 +76,7 @@ def _replace(path: Path, content: str | None) -> None:
 
 
 async def test_both_kinds_are_verified(
-    gateway: Gateway, scanner: GatewayScanner, data: Path
+    gateway: RunningGateway, scanner: GatewayScanner, data: Path
 ) -> None:
     """Accepted, waited for and proven: the gateway has what lies on the disk."""
     write_resource(data / "projects/line/views/start", {"view.json": b"{}"})
@@ -86,7 +93,9 @@ async def test_both_kinds_are_verified(
     assert all(kind.seconds > 0 for kind in result.kinds)
 
 
-async def test_nothing_wanted_asks_nothing(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_nothing_wanted_asks_nothing(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
     """No kind, no request."""
     assert await scanner.scan([], POLICY) == ScanResult()
     assert gateway.posts == {}
@@ -105,7 +114,7 @@ async def test_nothing_wanted_asks_nothing(gateway: Gateway, scanner: GatewaySca
     ],
 )
 async def test_faults(
-    gateway: Gateway,
+    gateway: RunningGateway,
     scanner: GatewayScanner,
     mode: str,
     more: dict[str, object],
@@ -126,7 +135,7 @@ async def test_faults(
     assert not again.pending
 
 
-async def test_second_kind_fails(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_second_kind_fails(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """The kind that was done is not owed any more; the order is the policy's."""
     policy = dataclasses.replace(IMPATIENT, order=ScanOrder.CONFIG_PROJECTS)
     assert not (await scanner.scan([CONFIG], policy)).reason
@@ -136,7 +145,7 @@ async def test_second_kind_fails(gateway: Gateway, scanner: GatewayScanner) -> N
     gateway.mode("ok")
 
 
-async def test_500_that_stays(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_500_that_stays(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """Three tries, then the scan has failed."""
     gateway.mode("500")
     result = await scanner.scan([CONFIG], POLICY)
@@ -146,7 +155,9 @@ async def test_500_that_stays(gateway: Gateway, scanner: GatewayScanner) -> None
 
 
 @pytest.mark.scenario("G55")
-async def test_rotated_token(gateway: Gateway, scanner: GatewayScanner, token_file: Path) -> None:
+async def test_rotated_token(
+    gateway: RunningGateway, scanner: GatewayScanner, token_file: Path
+) -> None:
     """A corrected token file is noticed and used without a restart; no text shows a token."""
     _replace(token_file, "agent:an-older-secret")
     refused = await scanner.scan(BOTH, POLICY)
@@ -166,7 +177,7 @@ async def test_rotated_token(gateway: Gateway, scanner: GatewayScanner, token_fi
     "content", ["", "no-colon", ":", "a:", ":b", "a:b\nc:d", "ä:b", "x:" * 3000]
 )
 async def test_token_file_without_token(
-    gateway: Gateway, scanner: GatewayScanner, token_file: Path, content: str
+    gateway: RunningGateway, scanner: GatewayScanner, token_file: Path, content: str
 ) -> None:
     """A file that holds no token makes no request, and its content is not repeated."""
     _replace(token_file, content)
@@ -176,7 +187,9 @@ async def test_token_file_without_token(
     assert gateway.control("GET", "/gets") == {}
 
 
-async def test_no_token_file(gateway: Gateway, scanner: GatewayScanner, token_file: Path) -> None:
+async def test_no_token_file(
+    gateway: RunningGateway, scanner: GatewayScanner, token_file: Path
+) -> None:
     """A Secret that is not there yet is waited for."""
     _replace(token_file, None)
     result = await scanner.scan([CONFIG], POLICY)
@@ -187,7 +200,7 @@ async def test_no_token_file(gateway: Gateway, scanner: GatewayScanner, token_fi
     assert await scanner.has_new_token()
 
 
-async def test_without_status(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_without_status(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """A gateway that does not tell its scan status is believed, and marked so."""
     gateway.mode("no-GET")
     result = await scanner.scan([CONFIG], POLICY)
@@ -196,10 +209,10 @@ async def test_without_status(gateway: Gateway, scanner: GatewayScanner) -> None
     assert gateway.posts == {"config": 1}
 
 
-async def test_foreign_scan_is_let_finish(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_foreign_scan_is_let_finish(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """A scan that runs already is not taken for ours."""
     gateway.mode("never-completes")
-    status, _ = ask(
+    status, _ = request(
         "POST", gateway.url + "/data/api/v1/scan/config", headers={"X-Ignition-API-Token": TOKEN}
     )
     assert status == 200
@@ -214,7 +227,7 @@ async def test_foreign_scan_is_let_finish(gateway: Gateway, scanner: GatewayScan
     assert gateway.control("GET", "/scans") == {"config": 2}
 
 
-async def test_slow_answers(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_slow_answers(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """A gateway slower than requestTimeout has failed; the kind stays owed."""
     gateway.mode("slow", seconds=60)
     policy = dataclasses.replace(POLICY, request_timeout=0.05)
@@ -224,7 +237,7 @@ async def test_slow_answers(gateway: Gateway, scanner: GatewayScanner) -> None:
     gateway.mode("ok")
 
 
-async def test_best_effort(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_best_effort(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """Failures warn, nothing is owed, and every kind is asked for."""
     gateway.mode("404")
     result = await scanner.scan(BOTH, dataclasses.replace(POLICY, mode=ScanMode.BEST_EFFORT))
@@ -234,14 +247,14 @@ async def test_best_effort(gateway: Gateway, scanner: GatewayScanner) -> None:
     assert gateway.posts == {"projects": 1, "config": 1}
 
 
-async def test_off(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_off(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """Off makes no request at all."""
     result = await scanner.scan(BOTH, dataclasses.replace(POLICY, mode=ScanMode.OFF))
     assert (result.text, result.pending) == ("off", frozenset())
     assert gateway.posts == {}
 
 
-async def test_gateway_that_comes_back(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_gateway_that_comes_back(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """Refused connections are tried again, then told as unreachable."""
     gateway.mode("refused")
     result = await scanner.scan([CONFIG], POLICY)
@@ -253,10 +266,10 @@ async def test_gateway_that_comes_back(gateway: Gateway, scanner: GatewayScanner
 
 
 @pytest.mark.scenario("G59")
-async def test_wrong_port_is_named(gateway: Gateway, token_file: Path, data: Path) -> None:
+async def test_wrong_port_is_named(gateway: RunningGateway, token_file: Path, data: Path) -> None:
     """A gateway that answers on another port is found; the token does not go there."""
     port = int(gateway.url.rpartition(":")[2])
-    with serving(data) as other:
+    with running_gateway(data) as other:
         other.mode("refused")
         pace = dataclasses.replace(QUICK, usual_ports=((port, False),))
         result = await GatewayScanner(other.url, token_file, timing=pace).scan([CONFIG], POLICY)
@@ -264,7 +277,7 @@ async def test_wrong_port_is_named(gateway: Gateway, token_file: Path, data: Pat
     assert gateway.posts == {}
 
 
-async def test_wrong_tls_is_named(gateway: Gateway, token_file: Path) -> None:
+async def test_wrong_tls_is_named(gateway: RunningGateway, token_file: Path) -> None:
     """TLS spoken to a plain port is recognised as that."""
     url = gateway.url.replace("http:", "https:")
     result = await GatewayScanner(url, token_file, timing=QUICK).scan([CONFIG], POLICY)
@@ -274,15 +287,15 @@ async def test_wrong_tls_is_named(gateway: Gateway, token_file: Path) -> None:
 
 async def test_tls(tmp_path: Path, data: Path, token_file: Path) -> None:
     """Over TLS: unverified without an authority, verified with the right one, refused else."""
-    with serving(data, tls=True, token=TOKEN) as gateway:
+    with running_gateway(data, tls=True, token=TOKEN) as gateway:
         assert gateway.url.startswith("https://")
         authority = tmp_path / "ca.pem"
-        authority.write_bytes(ask("GET", gateway.control_url + "/ca.pem")[1])
+        authority.write_bytes(request("GET", gateway.control_url + "/ca.pem")[1])
         for ca_file in (None, authority):
             scanner = GatewayScanner(gateway.url, token_file, ca_file=ca_file, timing=QUICK)
             assert (await scanner.scan(BOTH, POLICY)).text == "projects=200 config=200"
-        with serving(data, tls=True) as stranger:
-            authority.write_bytes(ask("GET", stranger.control_url + "/ca.pem")[1])
+        with running_gateway(data, tls=True) as stranger:
+            authority.write_bytes(request("GET", stranger.control_url + "/ca.pem")[1])
         result = await scanner.scan(BOTH, POLICY)
         assert result.reason == "GatewayUnreachable"
         assert "gateway.caSecretRef" in result.message
@@ -290,7 +303,9 @@ async def test_tls(tmp_path: Path, data: Path, token_file: Path) -> None:
         assert await scanner.state() is GatewayState.RUNNING
 
 
-async def test_unusable_authority(gateway: Gateway, tmp_path: Path, token_file: Path) -> None:
+async def test_unusable_authority(
+    gateway: RunningGateway, tmp_path: Path, token_file: Path
+) -> None:
     """An authority that is no certificate is told, not ignored."""
     broken = tmp_path / "ca.pem"
     for prepare in (lambda: None, lambda: broken.write_text("not a certificate")):
@@ -301,7 +316,7 @@ async def test_unusable_authority(gateway: Gateway, tmp_path: Path, token_file: 
         assert "gateway.caSecretRef" in result.message
 
 
-async def test_state(gateway: Gateway, scanner: GatewayScanner) -> None:
+async def test_state(gateway: RunningGateway, scanner: GatewayScanner) -> None:
     """Every phase of a gateway's life is told apart."""
     for mode, expected in (
         ("ok", GatewayState.RUNNING),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.gateway_fleet import MANAGER, ROLE_BINDINGS, ROLES, Fleet
-from tests.support.waiting import eventually
+from tests.support.gateways.fleet import MANAGER, ROLE_BINDINGS, ROLES, Fleet
+from tests.support.processes.polling import eventually
 from windlass.gateways.agent.metadata_watch import CONFIG_MAPS, MetadataWatch
 from windlass.gateways.wire import agent_objects
 from windlass.kube.connection import Connection

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engine_site import SERVICE, EngineSite, engine_site
+from tests.support.gateways.engine_harness import SERVICE, EngineHarness, engine_harness
 from windlass.base.errors import Retryable, Stalled
 from windlass.gateways.agent.interrupt import Interrupt
 from windlass.gateways.agent.operations import GatewayOperations
@@ -20,13 +20,13 @@ class Killed(Exception):
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[EngineSite]:
+def site(tmp_path: Path) -> Iterator[EngineHarness]:
     """A data directory with a repository behind it."""
-    with engine_site(tmp_path) as found:
+    with engine_harness(tmp_path) as found:
         yield found
 
 
-async def _synced_twice(site: EngineSite) -> tuple[GatewayOperations, str, dict[str, bytes]]:
+async def _synced_twice(site: EngineHarness) -> tuple[GatewayOperations, str, dict[str, bytes]]:
     """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
     work = await site.hands()
     await work.sync(site.order(), Interrupt(), trigger="")
@@ -38,7 +38,7 @@ async def _synced_twice(site: EngineSite) -> tuple[GatewayOperations, str, dict[
 
 
 async def _failed_rollback(
-    site: EngineSite, work: GatewayOperations, monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, work: GatewayOperations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rollback that is asked for while the disk is full."""
 
@@ -51,7 +51,9 @@ async def _failed_rollback(
             await work.rollback("site", "")
 
 
-async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_delays_a_rollback(
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It does not count as heeded before it is done."""
     work, bad, before = await _synced_twice(site)
     await _failed_rollback(site, work, monkeypatch)
@@ -65,7 +67,7 @@ async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.M
 
 
 async def test_a_crash_after_a_rollback_does_not_undo_it(
-    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files were back, the memory did not say so yet: nothing is undone a second time."""
     work, bad, before = await _synced_twice(site)
@@ -91,7 +93,7 @@ async def test_a_crash_after_a_rollback_does_not_undo_it(
 
 @pytest.mark.parametrize("request_value", ["site", "site@20260101-000000"])
 async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
-    site: EngineSite, request_value: str
+    site: EngineHarness, request_value: str
 ) -> None:
     """A request that outlived its volume is heeded on the next one without an error."""
     work = await site.hands()
@@ -102,7 +104,7 @@ async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
     assert site.files
 
 
-async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
+async def test_what_cannot_be_undone_is_said_once(site: EngineHarness) -> None:
     """A request that nothing can fulfil must not keep later commits away."""
     work, _, _ = await _synced_twice(site)
     with pytest.raises(Stalled, match="no snapshot"):
@@ -111,7 +113,7 @@ async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
 
 
 async def test_a_wish_given_up_is_begun_anew(
-    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After another sync the same word means the undo of that one."""
     work, _, _ = await _synced_twice(site)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import (
+from tests.support.git.http_server import (
     PASSWORD,
     command_lines_and_environments,
     git_settings,
-    serving,
+    running_git_server,
     wait_until,
 )
-from tests.support.gitwork import Work
+from tests.support.git.workspace import GitWorkspace
 from windlass.git import environment
 from windlass.git import process as child_process
 from windlass.git.credentials import Credentials, Proxy
@@ -46,7 +46,7 @@ async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: P
     """While git holds an authenticated connection, nobody can read the password anywhere."""
     # What other tests have in their processes meanwhile is not what is looked for.
     password = f"{PASSWORD}-{secrets.token_hex(4)}"
-    with serving(tmp_path / "srv", password=password) as served:
+    with running_git_server(tmp_path / "srv", password=password) as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("hang", advertisement=False))
         asking = asyncio.create_task(
@@ -70,7 +70,7 @@ async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: P
 
 async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Path) -> None:
     """After a cancelled call no process and no private directory is left."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("hang"))
         asking = asyncio.create_task(list_refs(Git(git_settings(tmp_path)), served.remote("a")))
@@ -85,10 +85,10 @@ async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Pat
 
 async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path) -> None:
     """The deadline kills the group; the store has no lock and works afterwards."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path, fetch_timeout_seconds=1.0))
-        work = Work.at(tmp_path / "store", git, served.remote("a"))
+        work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"))
         served.server.faults.set(GitFault("hang", advertisement=False))
         began = time.monotonic()
         with pytest.raises(GitError) as caught:
@@ -98,13 +98,13 @@ async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path
         assert not _processes_about(f":{served.server.port}/")
         assert not list((tmp_path / "store").rglob("*.lock"))
         served.server.faults.clear()
-        patient = Work(Git(git_settings(tmp_path)), work.store, work.remote)
+        patient = GitWorkspace(Git(git_settings(tmp_path)), work.store, work.remote)
         assert await patient.fetch()
 
 
 async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
     """One byte a second is too slow, long before any deadline."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("slow"))
         git = Git(git_settings(tmp_path, low_speed_seconds=1))
@@ -115,7 +115,7 @@ async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
 
 async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
     """A server that never stops listing refs cannot take the machine."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("endless"))
         settings = git_settings(
@@ -128,10 +128,10 @@ async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
 
 async def test_endless_progress_is_cut(tmp_path: Path) -> None:
     """A server that talks without end during a push is stopped, and the ref decides."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         settings = git_settings(tmp_path, stderr_limit_bytes=100_000)
-        work = Work.at(tmp_path / "store", Git(settings), served.remote("a"))
+        work = GitWorkspace.at(tmp_path / "store", Git(settings), served.remote("a"))
         tip = await work.fetch()
         served.server.faults.set(GitFault("endless", service="receive-pack", advertisement=False))
         outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
@@ -141,7 +141,7 @@ async def test_endless_progress_is_cut(tmp_path: Path) -> None:
 
 async def test_too_much_output_is_too_large(tmp_path: Path) -> None:
     """What a child prints is bounded."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path, stdout_limit_bytes=10))
         with pytest.raises(GitError) as caught:
@@ -151,7 +151,7 @@ async def test_too_much_output_is_too_large(tmp_path: Path) -> None:
 
 async def test_server_errors_are_unavailable(tmp_path: Path) -> None:
     """A 500 may be gone the next time."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("error"))
         with pytest.raises(GitError) as caught:
@@ -161,10 +161,10 @@ async def test_server_errors_are_unavailable(tmp_path: Path) -> None:
 
 async def test_hook_text_is_redacted(tmp_path: Path) -> None:
     """A server that repeats our password in its refusal does not get it into a status."""
-    with serving(tmp_path / "srv", password=PASSWORD) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path))
-        work = Work.at(tmp_path / "store", git, served.remote("a"), served.credentials)
+        work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"), served.credentials)
         tip = await work.fetch()
         served.server.faults.set(
             GitFault("reject", service="receive-pack", text=f"not you, {PASSWORD}: quota")
@@ -185,9 +185,9 @@ async def test_the_users_configuration_and_hooks_are_not_seen(
     monkeypatch.setenv("HOME", str(hostile))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_SSH_COMMAND", "touch pwned")
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
-        work = Work.at(tmp_path / "store", Git(git_settings(tmp_path)), served.remote("a"))
+        work = GitWorkspace.at(tmp_path / "store", Git(git_settings(tmp_path)), served.remote("a"))
         hooks = work.store.directory / "hooks"
         hooks.mkdir(exist_ok=True)
         for name in ("pre-push", "reference-transaction", "post-index-change"):
@@ -278,10 +278,10 @@ async def test_a_verdict_is_redacted(tmp_path: Path) -> None:
     """Also where the server's verdict on a ref repeats the password."""
     verdict = f"printf '!\\ta:b\\t[remote rejected] ({PASSWORD})\\n'; exit 1"
     text = f'case "$1" in push) {verdict};; *) exec git "$@";; esac'
-    with serving(tmp_path / "srv", password=PASSWORD) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path, program=_program(tmp_path / "half", text)))
-        work = Work.at(tmp_path / "store", git, served.remote("a"), served.credentials)
+        work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"), served.credentials)
         tip = await work.fetch()
         outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
     assert isinstance(outcome, Rejected)
@@ -303,14 +303,14 @@ async def test_limits_bind_every_descendant(tmp_path: Path) -> None:
 
 async def test_large_files_are_refused(tmp_path: Path) -> None:
     """A fetch that would fill the disk ends as TooLarge, and the store works afterwards."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "".join(str(number) for number in range(200_000))})
         git = Git(git_settings(tmp_path, file_limit_bytes=64 * 1024))
-        work = Work.at(tmp_path / "store", git, served.remote("a"))
+        work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"))
         with pytest.raises(GitError) as caught:
             await work.fetch(blobless=False)
         assert caught.value.reason == "TooLarge"
-        assert await Work(Git(git_settings(tmp_path)), work.store, work.remote).fetch()
+        assert await GitWorkspace(Git(git_settings(tmp_path)), work.store, work.remote).fetch()
 
 
 async def test_the_failure_of_a_sink_is_told_as_it_is(tmp_path: Path) -> None:

@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import TOKEN, commit_files, serving, tips, wait_until
+from tests.support.git.http_server import (
+    TOKEN,
+    branch_tips,
+    commit_files,
+    running_git_server,
+    wait_until,
+)
 from windlass_dev.git_server import fault_injection
 from windlass_dev.git_server.bare_repositories import git_environment
 from windlass_dev.git_server.fault_injection import GitFault
@@ -69,7 +75,7 @@ def test_clone_push_and_faults(tmp_path: Path, url: str) -> None:
     other = url.replace("team/app", "fresh")
     pushed = _git("-C", str(copy), "push", "--quiet", other, "HEAD:refs/heads/main")
     assert pushed.returncode == 0, pushed.stderr
-    assert tips(tmp_path / "srv" / "fresh.git") == tips(repository)
+    assert branch_tips(tmp_path / "srv" / "fresh.git") == branch_tips(repository)
     (tmp_path / "fault").write_text('{"mode": "reject", "text": "closed today"}')
     refused = _git("-C", str(copy), "push", other, "HEAD:refs/heads/second")
     assert "closed today" in refused.stderr
@@ -87,7 +93,7 @@ def test_an_endless_answer_ends_with_its_client(
         return noise(request, number)
 
     monkeypatch.setattr(fault_injection, "_noise", counted)
-    with serving(tmp_path) as served:
+    with running_git_server(tmp_path) as served:
         served.create("app.git")
         served.server.faults.set(GitFault("endless"))
         where = f"{served.server.url('app.git')}/info/refs?service=git-upload-pack"

@@ -12,7 +12,14 @@ from pathlib import Path
 import pygit2
 import pytest
 
-from tests.support.gitserver import Served, commit_files, git, git_settings, serving, tips
+from tests.support.git.http_server import (
+    RunningGitServer,
+    branch_tips,
+    commit_files,
+    git,
+    git_settings,
+    running_git_server,
+)
 from windlass.base import failpoint
 from windlass.git import commit_store as module
 from windlass.git import rebuild
@@ -30,7 +37,7 @@ def _store(tmp_path: Path, *, cap_bytes: int = _CAP) -> CommitStore:
     return CommitStore.open(Git(git_settings(tmp_path)), tmp_path / "store", cap_bytes=cap_bytes)
 
 
-def _source(served: Served, name: str = "a") -> RemoteSource:
+def _source(served: RunningGitServer, name: str = "a") -> RemoteSource:
     return RemoteSource(served.remote(name))
 
 
@@ -42,7 +49,7 @@ def _contents(store: CommitStore, commit: str) -> dict[str, bytes]:
     return {path: store.read(blob) for path, blob in _blobs(store, commit).items()}
 
 
-def _posts(served: Served) -> int:
+def _posts(served: RunningGitServer) -> int:
     return sum(seen.method == "POST" for seen in served.server.requests)
 
 
@@ -74,9 +81,9 @@ def _refuse_filters(repository: Path) -> None:
 @pytest.mark.scenario("G13")
 async def test_only_the_needed_blobs_come(tmp_path: Path) -> None:
     """Directories by id, then blobs by id; nothing else is transferred or left in config."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x/a": "1", "x/b": "2", "y/c": "3"})
-        tip = tips(repository)["main"]
+        tip = branch_tips(repository)["main"]
         store = _store(tmp_path)
         assert await store.fetch(_source(served), tip) == tip
         blobs = _blobs(store, tip)
@@ -94,11 +101,11 @@ async def test_only_the_needed_blobs_come(tmp_path: Path) -> None:
 @pytest.mark.scenario("G13")
 async def test_a_server_without_filters_gives_the_same(tmp_path: Path) -> None:
     """It sends everything; the same code continues."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x/a": "1", "y": "2"})
         _refuse_filters(repository)
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         await store.need(_blobs(store, tip).values())
         assert _contents(store, tip) == {"x/a": b"1", "y": b"2"}
 
@@ -106,9 +113,9 @@ async def test_a_server_without_filters_gives_the_same(tmp_path: Path) -> None:
 @pytest.mark.scenario("G14")
 async def test_the_named_commit_comes_not_the_tip(tmp_path: Path) -> None:
     """The branch moved on in between, by a commit and by a forced push."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "old"})
-        wanted = tips(repository)["main"]
+        wanted = branch_tips(repository)["main"]
         commit_files(repository, {"x": "new"})
         commit_files(repository, {"x": "forced"}, orphan=True)
         store = _store(tmp_path)
@@ -119,10 +126,10 @@ async def test_the_named_commit_comes_not_the_tip(tmp_path: Path) -> None:
 
 async def test_blobs_come_also_after_the_commit_was_kept(tmp_path: Path) -> None:
     """Another mapping of a kept commit needs more of it."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1", "y": "2"})
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         blobs = _blobs(store, tip)
         await store.need([blobs["x"]])
         store.keep(tip)
@@ -137,10 +144,10 @@ async def test_blobs_come_also_after_the_commit_was_kept(tmp_path: Path) -> None
 async def test_blobs_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is one call; what is here is not asked for again."""
     monkeypatch.setattr(module, "BATCH", 10)
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {f"f{n}": str(n) for n in range(25)})
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         before = _posts(served)
         blobs = _blobs(store, tip).values()
         await store.need(blobs)
@@ -154,11 +161,13 @@ async def test_blobs_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("old_protocol")
 async def test_old_protocol_with_filters_but_without_ids(tmp_path: Path) -> None:
     """The tip comes without blobs, the blobs are refused: all comes again, whole."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1", "y": "2"})
         _refuse_ids(repository)
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"], ref="refs/heads/main")
+        tip = await store.fetch(
+            _source(served), branch_tips(repository)["main"], ref="refs/heads/main"
+        )
         assert rebuild.is_partial(store.directory)
         await store.need(_blobs(store, tip).values())
         assert not rebuild.is_partial(store.directory)
@@ -169,9 +178,9 @@ async def test_old_protocol_with_filters_but_without_ids(tmp_path: Path) -> None
 @pytest.mark.parametrize("ref", ["refs/heads/main", ""])
 async def test_old_protocol_finds_a_commit_behind_the_tip(tmp_path: Path, ref: str) -> None:
     """Fifty commits of the named ref, or of all where there is no name."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "0"})
-        wanted = tips(repository)["main"]
+        wanted = branch_tips(repository)["main"]
         for number in range(1, 5):
             commit_files(repository, {"x": str(number)})
         _refuse_ids(repository)
@@ -187,9 +196,9 @@ async def test_old_protocol_finds_a_commit_behind_the_tip(tmp_path: Path, ref: s
 @pytest.mark.parametrize("ref", ["refs/heads/main", "refs/heads/gone", ""])
 async def test_old_protocol_cannot_reach_every_commit(tmp_path: Path, ref: str) -> None:
     """What no ref leads to is unreachable there."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "old"})
-        wanted = tips(repository)["main"]
+        wanted = branch_tips(repository)["main"]
         commit_files(repository, {"x": "forced"}, orphan=True)
         _refuse_ids(repository)
         with pytest.raises(GitError) as caught:
@@ -199,9 +208,9 @@ async def test_old_protocol_cannot_reach_every_commit(tmp_path: Path, ref: str) 
 
 async def test_ids_that_are_no_commit(tmp_path: Path) -> None:
     """Tags are peeled, blobs and trees refused, unknown ids unreachable."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"d/x": "1"})
-        tip = tips(repository)["main"]
+        tip = branch_tips(repository)["main"]
         git(repository, "tag", "-a", "-m", "one", "one", tip)
         git(repository, "tag", "-a", "-m", "two", "two", "one")
         store = _store(tmp_path)
@@ -223,10 +232,10 @@ async def test_diff_reads_only_what_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal directories are skipped; files may become directories and back."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         files = {f"d{n}/f": str(n) for n in range(20)} | {"d1/sub/g": "g", "turn": "file"}
         repository = served.create("a", files)
-        old = tips(repository)["main"]
+        old = branch_tips(repository)["main"]
         new = commit_files(
             repository,
             {"d1/sub/g": "changed", "d2/f": None, "d3/new": "n", "turn": None, "turn/x": "dir"},
@@ -256,10 +265,10 @@ async def test_diff_reads_only_what_differs(
 async def test_large_blobs_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large file passes in pieces, proven by its id; poisoned content is told."""
     text = _noise(1, 300_000)
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"big": text})
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         blob = _blobs(store, tip)["big"]
         await store.need([blob])
         pieces: list[bytes] = []
@@ -273,10 +282,10 @@ async def test_large_blobs_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 async def test_content_under_a_wrong_id_is_corrupt(tmp_path: Path) -> None:
     """Neither reading nor streaming lets it pass, and the next fetch begins anew."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "good"})
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         blob = _blobs(store, tip)["x"]
         await store.need([blob])
         _poison(store.directory, blob)
@@ -303,10 +312,10 @@ def _poison(directory: Path, blob: str) -> None:
 @pytest.mark.parametrize("reopened", [True, False])
 async def test_a_truncated_pack_is_fetched_again(tmp_path: Path, reopened: bool) -> None:
     """Found when the store is opened, or by the first read that fails."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {f"d{n}/f": str(n) for n in range(30)})
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         blobs = _blobs(store, tip)
         await store.need(blobs.values())
         store.keep(tip)
@@ -330,9 +339,9 @@ async def test_a_truncated_pack_is_fetched_again(tmp_path: Path, reopened: bool)
 @pytest.mark.scenario("G18")
 async def test_too_much_is_stopped(tmp_path: Path) -> None:
     """The fetch ends at the cap, nothing of it stays, and what fits still comes."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"small": "1"})
-        small = tips(repository)["main"]
+        small = branch_tips(repository)["main"]
         large = commit_files(repository, {"large": _noise(2, 3_000_000)})
         cap = 1_000_000
         store = _store(tmp_path, cap_bytes=cap)
@@ -351,22 +360,22 @@ async def test_an_endless_pack_is_stopped_by_the_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many files that are each small enough: the sum counts."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {f"f{n}": _noise(n, 200_000) for n in range(10)})
         _refuse_filters(repository)
         monkeypatch.setattr(module, "_LIMITS", (("fetch.unpackLimit", "1000"),))
         with pytest.raises(GitError) as caught:
             await _store(tmp_path, cap_bytes=700_000).fetch(
-                _source(served), tips(repository)["main"]
+                _source(served), branch_tips(repository)["main"]
             )
         assert caught.value.reason == "TooLarge"
 
 
 async def test_a_crowded_store_makes_room_for_what_fits(tmp_path: Path) -> None:
     """What would fit into an empty store is fetched into an emptied one."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": _noise(1, 300_000)})
-        first = tips(repository)["main"]
+        first = branch_tips(repository)["main"]
         second = commit_files(repository, {"x": _noise(2, 700_000)})
         store = _store(tmp_path, cap_bytes=700_000)
         for commit in (first, second):
@@ -379,7 +388,7 @@ async def test_a_crowded_store_makes_room_for_what_fits(tmp_path: Path) -> None:
 
 async def test_the_last_three_targets_stay(tmp_path: Path) -> None:
     """Older ones go when the store is more than half full, without asking the remote again."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"base/f": "same"})
         commits = [commit_files(repository, {"x": _noise(number, 100_000)}) for number in range(6)]
         store = _store(tmp_path, cap_bytes=800_000)
@@ -402,7 +411,7 @@ async def test_the_last_three_targets_stay(tmp_path: Path) -> None:
 
 async def test_keeping_again_moves_a_target_to_the_front(tmp_path: Path) -> None:
     """A rollback to an older target does not push others out."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "0"})
         commits = [commit_files(repository, {"x": str(number)}) for number in range(1, 4)]
         store = _store(tmp_path)
@@ -415,7 +424,7 @@ async def test_keeping_again_moves_a_target_to_the_front(tmp_path: Path) -> None
 async def test_many_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store in many pieces is put together, also one that holds only part of its blobs."""
     monkeypatch.setattr(module, "_MAX_PACKS", 4)
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "0", "never": "needed"})
         store = _store(tmp_path)
         commits = [commit_files(repository, {"x": str(number)}) for number in range(1, 6)]
@@ -433,9 +442,9 @@ async def test_many_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 async def test_a_whole_store_grows_by_the_difference(tmp_path: Path) -> None:
     """Without filter into a store without gaps: every blob is there, a partial one is replaced."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {f"f{n}": _noise(n, 20_000) for n in range(10)})
-        first = tips(repository)["main"]
+        first = branch_tips(repository)["main"]
         store = _store(tmp_path)
         await store.fetch(_source(served), first)
         await store.fetch(_source(served), first, whole=True)
@@ -451,9 +460,9 @@ async def test_a_whole_store_grows_by_the_difference(tmp_path: Path) -> None:
 
 async def test_a_passing_fault_is_told_as_it_is(tmp_path: Path) -> None:
     """The store stays; the next try works."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1"})
-        tip = tips(repository)["main"]
+        tip = branch_tips(repository)["main"]
         store = _store(tmp_path)
         served.server.faults.set(GitFault("error", times=1))
         with pytest.raises(GitError) as caught:
@@ -472,10 +481,10 @@ async def test_a_crash_before_the_ref_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commit and blobs are there after a restart, only not yet noted as a target."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1"})
         store = _store(tmp_path)
-        tip = await store.fetch(_source(served), tips(repository)["main"])
+        tip = await store.fetch(_source(served), branch_tips(repository)["main"])
         await store.need(_blobs(store, tip).values())
         monkeypatch.setattr(failpoint, "_armed", {"git.exact.keep.before": ("error", 1)})
         monkeypatch.setattr(failpoint, "_visits", Counter())

@@ -9,7 +9,14 @@ import asyncssh
 import pytest
 import trustme
 
-from tests.support.gitserver import PASSWORD, TOKEN, Served, git_settings, serving, tips
+from tests.support.git.http_server import (
+    PASSWORD,
+    TOKEN,
+    RunningGitServer,
+    branch_tips,
+    git_settings,
+    running_git_server,
+)
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, InsecureTransport
 from windlass.git.format.remote import Remote
@@ -21,20 +28,23 @@ from windlass_dev.git_server.fault_injection import GitFault
 async def test_branches_default_and_emptiness(tmp_path: Path) -> None:
     """A listing names the branches and the default; an empty repository answers too."""
     git = Git(git_settings(tmp_path))
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("team/app", {"a": "1"})
         served.create("empty")
         found = await list_refs(git, served.remote("team/app"))
-        assert (found.default_branch, found.tip("main")) == ("main", tips(repository)["main"])
+        assert (found.default_branch, found.tip("main")) == (
+            "main",
+            branch_tips(repository)["main"],
+        )
         assert (await list_refs(git, served.remote("empty"))).refs == {}
 
 
 async def test_another_object_format_is_seen(tmp_path: Path) -> None:
     """SHA-256 repositories are told by their ids."""
     git = Git(git_settings(tmp_path))
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         path = served.server.create("long", object_format="sha256")
-        from tests.support.gitserver import commit_files
+        from tests.support.git.http_server import commit_files
 
         commit_files(path, {"a": "1"})
         assert (await list_refs(git, served.remote("long"))).object_format == "sha256"
@@ -42,7 +52,7 @@ async def test_another_object_format_is_seen(tmp_path: Path) -> None:
 
 async def test_a_missing_repository_is_not_found(tmp_path: Path) -> None:
     """404 has its own reason."""
-    with serving(tmp_path / "srv") as served, pytest.raises(GitError) as caught:
+    with running_git_server(tmp_path / "srv") as served, pytest.raises(GitError) as caught:
         await list_refs(Git(git_settings(tmp_path)), served.remote("ghost"))
     assert caught.value.reason == "NotFound"
 
@@ -58,7 +68,7 @@ async def test_a_missing_repository_is_not_found(tmp_path: Path) -> None:
 )
 async def test_every_kind_of_credential_works(tmp_path: Path, credentials: Credentials) -> None:
     """Password, token as password, and bearer header."""
-    with serving(tmp_path / "srv", password=PASSWORD, token=TOKEN) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD, token=TOKEN) as served:
         served.create("a", {"f": "1"})
         found = await list_refs(Git(git_settings(tmp_path)), served.remote("a"), credentials)
         assert found.tip("main")
@@ -74,7 +84,7 @@ async def test_wrong_credentials_fail_and_show_nowhere(
     tmp_path: Path, credentials: Credentials
 ) -> None:
     """AuthFailed, without the password in the message."""
-    with serving(tmp_path / "srv", password=PASSWORD) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a")
         with pytest.raises(GitError) as caught:
             await list_refs(Git(git_settings(tmp_path)), served.remote("a"), credentials)
@@ -84,7 +94,7 @@ async def test_wrong_credentials_fail_and_show_nowhere(
 
 async def test_http_needs_a_listed_host(tmp_path: Path) -> None:
     """Nothing is sent to a host that is not listed."""
-    with serving(tmp_path / "srv", password=PASSWORD) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a")
         git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
         with pytest.raises(InsecureTransport):
@@ -102,7 +112,7 @@ async def test_loopback_needs_a_listed_host(tmp_path: Path) -> None:
 
 async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
     """HOST:PORT allows http to that port."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         listed = frozenset({f"127.0.0.1:{served.remote('a').port}"})
         git = Git(git_settings(tmp_path, insecure_hosts=listed))
@@ -146,7 +156,10 @@ def _ssh_key() -> bytes:
 @pytest.mark.scenario("S14")
 async def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
     """A server that sends us to another host: an error, and the other host hears nothing."""
-    with serving(tmp_path / "a", password=PASSWORD) as first, serving(tmp_path / "b") as second:
+    with (
+        running_git_server(tmp_path / "a", password=PASSWORD) as first,
+        running_git_server(tmp_path / "b") as second,
+    ):
         first.create("a", {"f": "1"})
         second.create("a", {"f": "1"})
         target = second.server.url("x").rpartition("/")[0]
@@ -169,7 +182,7 @@ def _tls(tmp_path: Path, authority: trustme.CA, name: str) -> dict[str, Path]:
     return {"certificate": tmp_path / "tls.pem", "key": tmp_path / "tls.pem"}
 
 
-def _by_name(served: Served, name: str) -> Remote:
+def _by_name(served: RunningGitServer, name: str) -> Remote:
     return Remote.parse(served.server.url(name).replace("127.0.0.1", "localhost"))
 
 
@@ -177,7 +190,7 @@ async def test_https_with_an_own_authority(tmp_path: Path, authority: trustme.CA
     """The extra CA is trusted for this call; the name is pinned to the checked addresses."""
     own = Credentials("git", PASSWORD, ca=authority.cert_pem.bytes())
     tls = _tls(tmp_path, authority, "localhost")
-    with serving(tmp_path / "srv", password=PASSWORD, **tls) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD, **tls) as served:
         served.create("a", {"f": "1"})
         found = await list_refs(Git(git_settings(tmp_path)), _by_name(served, "a"), own)
         assert found.tip("main")
@@ -189,7 +202,9 @@ async def test_unverified_tls_sends_nothing(
 ) -> None:
     """An unknown authority or a wrong name ends before the password is sent."""
     ca = authority.cert_pem.bytes() if name != "localhost" else b""
-    with serving(tmp_path / "srv", password=PASSWORD, **_tls(tmp_path, authority, name)) as served:
+    with running_git_server(
+        tmp_path / "srv", password=PASSWORD, **_tls(tmp_path, authority, name)
+    ) as served:
         served.create("a", {"f": "1"})
         with pytest.raises(GitError) as caught:
             await list_refs(
@@ -203,7 +218,7 @@ async def test_unverified_tls_sends_nothing(
 
 async def test_shared_listing_makes_one_exchange(tmp_path: Path) -> None:
     """Ten askers in a row cost the server one exchange."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         listings = RefListings(Git(git_settings(tmp_path)))
         for _ in range(10):

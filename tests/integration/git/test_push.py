@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import (
+from tests.support.git.http_server import (
     PASSWORD,
-    Served,
+    RunningGitServer,
+    branch_tips,
     commit_files,
     files_at,
     git,
     git_settings,
-    serving,
-    tips,
+    running_git_server,
 )
-from tests.support.gitwork import Work
+from tests.support.git.workspace import GitWorkspace
 from windlass.base import failpoint
 from windlass.git.errors import GitError
 from windlass.git.ls_remote import list_refs
@@ -26,8 +26,12 @@ from windlass.git.runner import Git
 from windlass_dev.git_server.fault_injection import GitFault
 
 
-def _work(tmp_path: Path, served: Served, name: str = "store", **settings: object) -> Work:
-    return Work.at(tmp_path / name, Git(git_settings(tmp_path, **settings)), served.remote("a"))
+def _work(
+    tmp_path: Path, served: RunningGitServer, name: str = "store", **settings: object
+) -> GitWorkspace:
+    return GitWorkspace.at(
+        tmp_path / name, Git(git_settings(tmp_path, **settings)), served.remote("a")
+    )
 
 
 def _commits(repository: Path) -> int:
@@ -36,7 +40,7 @@ def _commits(repository: Path) -> int:
 
 async def test_an_empty_repository_gets_a_root_commit(tmp_path: Path) -> None:
     """Creation expects absence and makes the branch."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a")
         work = _work(tmp_path, served)
         commit = work.commit(None, {"x/y": b"1"})
@@ -47,7 +51,7 @@ async def test_an_empty_repository_gets_a_root_commit(tmp_path: Path) -> None:
 
 async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
     """Foreign files of the default branch are on the new one."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"theirs": "1"})
         work = _work(tmp_path, served)
         base = (await list_refs(work.git, work.remote)).tip("main")
@@ -55,12 +59,12 @@ async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
         commit = work.commit(base, {"ours": b"2"})
         assert isinstance(await work.push(commit, None, "mirror"), Pushed)
         assert files_at(repository, "mirror") == {"theirs": "1", "ours": "2"}
-        assert tips(repository) == {"main": base, "mirror": commit}
+        assert branch_tips(repository) == {"main": base, "mirror": commit}
 
 
 async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
     """The slower one is told the new tip, replays and lands; no merge, nothing lost."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         one, two = _work(tmp_path, served, "one"), _work(tmp_path, served, "two")
         base = await one.fetch()
@@ -73,7 +77,7 @@ async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
             (two, {"two": b"2"}) if isinstance(outcomes[1], Raced) else (one, {"one": b"1"})
         )
         tip = next(outcome.tip for outcome in outcomes if isinstance(outcome, Raced))
-        assert tip == tips(repository)["main"]
+        assert tip == branch_tips(repository)["main"]
         again = late.commit(tip, edits)
         assert isinstance(await late.push(again, tip), Pushed)
         assert files_at(repository) == {"f": "1", "one": "1", "two": "2"}
@@ -82,20 +86,20 @@ async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
 
 async def test_a_lost_reply_is_success_and_no_second_commit(tmp_path: Path) -> None:
     """The server accepted, the connection broke: the ref says it is done."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
         commit = work.commit(base, {"f": b"2"})
         served.server.faults.set(GitFault("cut", service="receive-pack", advertisement=False))
         assert await work.push(commit, base) == Pushed(already=True, tip=commit)
-        assert tips(repository)["main"] == commit
+        assert branch_tips(repository)["main"] == commit
         assert _commits(repository) == 2
 
 
 async def test_a_lost_reply_is_seen_below_foreign_commits(tmp_path: Path) -> None:
     """Also when others have already built on our commit."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -108,7 +112,7 @@ async def test_a_lost_reply_is_seen_below_foreign_commits(tmp_path: Path) -> Non
 
 async def test_many_foreign_commits_are_a_race_not_a_rewrite(tmp_path: Path) -> None:
     """History is fetched deeper until the expected tip is found."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -121,41 +125,41 @@ async def test_many_foreign_commits_are_a_race_not_a_rewrite(tmp_path: Path) -> 
 
 async def test_rewritten_history_is_never_forced(tmp_path: Path) -> None:
     """A force-push of others is reported; theirs stays."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
         commit = work.commit(base, {"f": b"2"})
         theirs = commit_files(repository, {"other": "1"}, orphan=True)
         assert await work.push(commit, base) == Rewound(theirs)
-        assert tips(repository)["main"] == theirs
+        assert branch_tips(repository)["main"] == theirs
 
 
 async def test_a_deleted_branch_is_absent(tmp_path: Path) -> None:
     """It is not silently made again."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
         git(repository, "update-ref", "-d", "refs/heads/main")
         assert await work.push(work.commit(base, {"f": b"2"}), base) == Absent()
-        assert tips(repository) == {}
+        assert branch_tips(repository) == {}
 
 
 async def test_creation_loses_against_somebody_faster(tmp_path: Path) -> None:
     """Expecting absence, a branch that came up meanwhile is a race."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a")
         work = _work(tmp_path, served)
         commit = work.commit(None, {"x": b"1"})
         theirs = commit_files(repository, {"theirs": "1"})
         assert await work.push(commit, None) == Raced(theirs)
-        assert tips(repository)["main"] == theirs
+        assert branch_tips(repository)["main"] == theirs
 
 
 async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) -> None:
     """After unprotecting, the same commit lands."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -170,7 +174,7 @@ async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) 
 
 async def test_a_passing_fault_is_transient(tmp_path: Path) -> None:
     """A server error on the push only: the ref has not moved, so later again."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -181,7 +185,7 @@ async def test_a_passing_fault_is_transient(tmp_path: Path) -> None:
 
 async def test_a_dead_server_is_transient(tmp_path: Path) -> None:
     """The ref cannot be read either; nothing is concluded."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -191,7 +195,7 @@ async def test_a_dead_server_is_transient(tmp_path: Path) -> None:
 
 async def test_a_hanging_push_is_transient_and_leaves_no_lock(tmp_path: Path) -> None:
     """The deadline ends it; the same commit lands later."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served, push_timeout_seconds=1.0)
         base = await work.fetch()
@@ -202,27 +206,27 @@ async def test_a_hanging_push_is_transient_and_leaves_no_lock(tmp_path: Path) ->
         assert "did not end" in outcome.message
         assert not list(work.store.directory.rglob("*.lock"))
         served.server.faults.clear()
-        patient = Work(Git(git_settings(tmp_path)), work.store, work.remote)
+        patient = GitWorkspace(Git(git_settings(tmp_path)), work.store, work.remote)
         assert isinstance(await patient.push(commit, base), Pushed)
 
 
 async def test_wrong_credentials_on_push_are_told_as_such(tmp_path: Path) -> None:
     """The ref cannot be read with them either: AuthFailed, not a refusal of the content."""
-    with serving(tmp_path / "srv", password=PASSWORD) as served:
+    with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a", {"f": "1"})
-        good = Work.at(
+        good = GitWorkspace.at(
             tmp_path / "store", Git(git_settings(tmp_path)), served.remote("a"), served.credentials
         )
         base = await good.fetch()
         commit = good.commit(base, {"f": b"2"})
         with pytest.raises(GitError) as caught:
-            await Work(good.git, good.store, good.remote).push(commit, base)
+            await GitWorkspace(good.git, good.store, good.remote).push(commit, base)
     assert caught.value.reason == "AuthFailed"
 
 
 async def test_only_descendants_are_pushed(tmp_path: Path) -> None:
     """A commit that does not build on the expected tip never leaves the house."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -235,7 +239,7 @@ async def test_only_descendants_are_pushed(tmp_path: Path) -> None:
 
 async def test_large_commits_arrive_whole(tmp_path: Path) -> None:
     """A commit written as one pack passes the server's own checks."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -250,7 +254,7 @@ async def test_push_passes_its_failpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Before anything is sent, and after the server has accepted."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
         base = await work.fetch()
@@ -264,7 +268,7 @@ async def test_push_passes_its_failpoints(
             patched.setattr(failpoint, "reach", reach)
             with pytest.raises(OSError, match="tripped"):
                 await work.push(commit, base)
-        assert (tips(repository)["main"] == commit) is (place == "git.push.after")
+        assert (branch_tips(repository)["main"] == commit) is (place == "git.push.after")
         outcome = await work.push(commit, base)
         assert isinstance(outcome, Pushed)
         assert _commits(repository) == 2

@@ -13,9 +13,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.support.git_ssh import SshServed, serving_ssh
-from tests.support.gitserver import commit_files, files_at, git_settings, tips
-from tests.support.gitwork import Work
+from tests.support.git.http_server import branch_tips, commit_files, files_at, git_settings
+from tests.support.git.ssh_server import RunningSshServer, running_ssh_server
+from tests.support.git.workspace import GitWorkspace
 from windlass.git import ssh
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
@@ -28,18 +28,18 @@ from windlass_dev.git_server.bare_repositories import BareRepositories
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[SshServed]:
+def served(tmp_path: Path) -> Iterator[RunningSshServer]:
     """An SSH server with one repository."""
-    with serving_ssh(tmp_path) as running:
+    with running_ssh_server(tmp_path) as running:
         commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         yield running
 
 
-async def test_fetch_and_push(tmp_path: Path, served: SshServed) -> None:
+async def test_fetch_and_push(tmp_path: Path, served: RunningSshServer) -> None:
     """With key and host key everything works, and no key file stays."""
     own = Credentials(ssh_key=served.key, known_hosts=served.known_hosts)
     git = Git(git_settings(tmp_path))
-    work = Work.at(tmp_path / "store", git, served.remote("a"), own)
+    work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"), own)
     base = await work.fetch()
     assert isinstance(await work.push(work.commit(base, {"f": b"2"}), base), Pushed)
     assert files_at(tmp_path / "a.git") == {"f": "2"}
@@ -47,7 +47,7 @@ async def test_fetch_and_push(tmp_path: Path, served: SshServed) -> None:
 
 
 async def test_a_changed_host_key_is_refused_with_fingerprints(
-    tmp_path: Path, served: SshServed
+    tmp_path: Path, served: RunningSshServer
 ) -> None:
     """Nothing is sent, and the message names what was expected."""
     name = served.known_hosts.split()[0].decode()
@@ -65,7 +65,7 @@ async def test_a_changed_host_key_is_refused_with_fingerprints(
 async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
     """A server whose RSA key is below 2048 bits proves nothing, and nobody logs in."""
     key = asyncssh.generate_private_key("ssh-rsa", key_size=1024)
-    with serving_ssh(tmp_path, host=key) as served:
+    with running_ssh_server(tmp_path, host=key) as served:
         commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         own = Credentials(ssh_key=served.key, known_hosts=served.known_hosts)
         with pytest.raises(GitError) as caught:
@@ -74,7 +74,7 @@ async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
         assert served.logins == []
 
 
-async def test_verification_can_be_turned_off(tmp_path: Path, served: SshServed) -> None:
+async def test_verification_can_be_turned_off(tmp_path: Path, served: RunningSshServer) -> None:
     """Only when asked."""
     own = Credentials(ssh_key=served.key, host_key_verification=False)
     assert (await list_refs(Git(git_settings(tmp_path)), served.remote("a"), own)).tip("main")
@@ -122,11 +122,11 @@ async def test_git_starts_ssh_with_our_files_only(tmp_path: Path, open_key: byte
     remote = Remote.parse(f"ssh://git@127.0.0.1:2222{repository}")
     own = Credentials(ssh_key=open_key, known_hosts=_known(2222, open_key))
     git = Git(git_settings(tmp_path, ssh_program=str(program)))
-    work = Work.at(tmp_path / "store", git, remote, own)
+    work = GitWorkspace.at(tmp_path / "store", git, remote, own)
     base = await work.fetch()
     commit = work.commit(base, {"f": b"2"})
     assert await work.push(commit, base) == Pushed(tip=commit)
-    assert tips(repository)["main"] == commit
+    assert branch_tips(repository)["main"] == commit
     noted = log.read_text()
     assert {line.split()[0] for line in noted.splitlines() if line.startswith(("6", "7"))} == {
         "600",

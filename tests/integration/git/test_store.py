@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import Served, commit_files, git, git_settings, serving
-from tests.support.gitwork import Work
+from tests.support.git.http_server import (
+    RunningGitServer,
+    commit_files,
+    git,
+    git_settings,
+    running_git_server,
+)
+from tests.support.git.workspace import GitWorkspace
 from windlass.base import failpoint
 from windlass.git import trees
 from windlass.git.errors import GitError, PathOccupied, StoreCorrupt
@@ -29,13 +35,13 @@ def written_blob(store: Store, content: bytes) -> str:
     return blob
 
 
-def _work(tmp_path: Path, served: Served, name: str = "a") -> Work:
-    return Work.at(tmp_path / "store", Git(git_settings(tmp_path)), served.remote(name))
+def _work(tmp_path: Path, served: RunningGitServer, name: str = "a") -> GitWorkspace:
+    return GitWorkspace.at(tmp_path / "store", Git(git_settings(tmp_path)), served.remote(name))
 
 
 async def test_fetch_brings_trees_but_no_blobs(tmp_path: Path) -> None:
     """One commit deep, no content; content comes when asked for, in one fetch."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x/a": "1"})
         tip = commit_files(repository, {"x/b": "2", "y": "3"})
         work = _work(tmp_path, served)
@@ -57,7 +63,7 @@ async def test_fetch_brings_trees_but_no_blobs(tmp_path: Path) -> None:
 
 async def test_a_server_without_filters_is_good_enough(tmp_path: Path) -> None:
     """Then the blobs come along."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1"})
         git(repository, "config", "uploadpack.allowFilter", "false")
         work = _work(tmp_path, served)
@@ -73,7 +79,7 @@ async def test_a_server_that_refuses_ids_sends_the_commit_again(
     monkeypatch.setattr(
         GitServer, "_variables", lambda self, *args: original(self, *args) | {"GIT_PROTOCOL": ""}
     )
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1", "y/z": "2"})
         git(repository, "config", "uploadpack.allowAnySHA1InWant", "false")
         work = _work(tmp_path, served)
@@ -86,7 +92,7 @@ async def test_a_server_that_refuses_ids_sends_the_commit_again(
 
 async def test_whole_fetch_after_a_blobless_one(tmp_path: Path) -> None:
     """A store can be completed later."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         work = _work(tmp_path, served)
         tip = await work.fetch()
@@ -96,7 +102,7 @@ async def test_whole_fetch_after_a_blobless_one(tmp_path: Path) -> None:
 
 async def test_a_missing_branch_is_ref_not_found(tmp_path: Path) -> None:
     """Another reason than a missing repository."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         with pytest.raises(GitError) as caught:
             await _work(tmp_path, served).fetch("ghost")
@@ -105,7 +111,7 @@ async def test_a_missing_branch_is_ref_not_found(tmp_path: Path) -> None:
 
 async def test_sha256_is_unsupported(tmp_path: Path) -> None:
     """A fetch from such a repository says so."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         path = served.server.create("long", object_format="sha256")
         commit_files(path, {"a": "1"})
         with pytest.raises(GitError) as caught:
@@ -116,7 +122,7 @@ async def test_sha256_is_unsupported(tmp_path: Path) -> None:
 async def test_one_file_among_five_thousand_reads_no_blob(tmp_path: Path) -> None:
     """Commit and push of one file: no content is read, fetched or needed."""
     files = {f"d{n % 50}/f{n}.yaml": f"{n}" for n in range(5000)}
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", files)
         work = _work(tmp_path, served)
         tip = await work.fetch()
@@ -157,7 +163,7 @@ def _cut_index(store: Store) -> None:
 async def test_a_damaged_store_is_told_and_fetched_again(tmp_path: Path, damage: object) -> None:
     """Corruption is StoreCorrupt; after discarding, everything works."""
     assert callable(damage)
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {f"d{n}/f": str(n) for n in range(50)})
         tip = await _work(tmp_path, served).fetch()
         work = _work(tmp_path, served)
@@ -174,7 +180,7 @@ async def test_a_damaged_store_is_told_and_fetched_again(tmp_path: Path, damage:
 @pytest.mark.parametrize("damaged", ["HEAD", "config"])
 async def test_a_broken_skeleton_is_made_anew(tmp_path: Path, damaged: str) -> None:
     """A store that is no repository any more is replaced when opened."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         work = _work(tmp_path, served)
         await work.fetch()
@@ -188,7 +194,7 @@ async def test_a_vanished_store_is_corrupt(tmp_path: Path) -> None:
     """Somebody deleted the directory under a running process."""
     import shutil
 
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         work = _work(tmp_path, served)
         shutil.rmtree(work.store.directory)
@@ -200,7 +206,7 @@ async def test_a_vanished_store_is_corrupt(tmp_path: Path) -> None:
 
 async def test_stale_locks_and_half_files_go_when_opened(tmp_path: Path) -> None:
     """What a killed process left does not stop the next one."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         first = _work(tmp_path, served)
         tip = await first.fetch()
@@ -265,7 +271,7 @@ def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Too many entries, also directories that hold nothing, and too long paths end the walk."""
     from windlass.git import store as module
 
-    work = Work.at(tmp_path / "store", Git(git_settings(tmp_path)), None)  # type: ignore[arg-type]
+    work = GitWorkspace.at(tmp_path / "store", Git(git_settings(tmp_path)), None)  # type: ignore[arg-type]
     commit = work.commit(None, {f"d/f{n}": b"" for n in range(20)})
     monkeypatch.setattr(module, "MAX_ENTRIES", 10)
     with pytest.raises(GitError) as caught:
@@ -290,9 +296,9 @@ async def test_a_broken_store_never_leads_to_a_repository_above(tmp_path: Path) 
     """Git does not climb out of a store into whatever repository encloses it."""
     outer = tmp_path / "outer"
     git(tmp_path, "init", "--quiet", str(outer))
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
-        work = Work.at(outer / "store", Git(git_settings(tmp_path)), served.remote("a"))
+        work = GitWorkspace.at(outer / "store", Git(git_settings(tmp_path)), served.remote("a"))
         (work.store.directory / "HEAD").unlink()
         with pytest.raises(StoreCorrupt):
             await work.fetch()
@@ -301,7 +307,7 @@ async def test_a_broken_store_never_leads_to_a_repository_above(tmp_path: Path) 
 
 async def test_a_stale_lock_costs_one_try(tmp_path: Path) -> None:
     """A lock that stops a fetch is gone for the next one."""
-    with serving(tmp_path / "srv") as served:
+    with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         work = _work(tmp_path, served)
         (work.store.directory / "shallow.lock").write_bytes(b"")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.watch_proxy import WatchProxy
+from tests.support.kube.watch_proxy import WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 

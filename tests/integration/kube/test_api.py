@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.following import CONFIGMAPS, configmap
+from tests.support.kube.reflector_events import CONFIGMAPS, config_map
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unavailable
@@ -26,7 +26,7 @@ DEPLOYMENTS = GVR("apps", "v1", "deployments")
 
 async def test_create_read_replace_delete(api: Api, namespace: str) -> None:
     """An object lives through its whole life."""
-    made = await api.create(CONFIGMAPS, configmap("a", namespace, k="1"), field_manager=MANAGER)
+    made = await api.create(CONFIGMAPS, config_map("a", namespace, k="1"), field_manager=MANAGER)
     assert made["metadata"]["managedFields"][0]["manager"] == MANAGER
     read = await api.get(CONFIGMAPS, "a", namespace)
     assert read == made
@@ -40,14 +40,14 @@ async def test_create_read_replace_delete(api: Api, namespace: str) -> None:
 
 async def test_taken_name(api: Api, namespace: str) -> None:
     """A second create of a name is AlreadyExists, not any conflict."""
-    await api.create(CONFIGMAPS, configmap("a", namespace), field_manager=MANAGER)
+    await api.create(CONFIGMAPS, config_map("a", namespace), field_manager=MANAGER)
     with pytest.raises(AlreadyExists):
-        await api.create(CONFIGMAPS, configmap("a", namespace), field_manager=MANAGER)
+        await api.create(CONFIGMAPS, config_map("a", namespace), field_manager=MANAGER)
 
 
 async def test_stale_replace(api: Api, namespace: str) -> None:
     """Writing over what one has not seen is a Conflict."""
-    old = await api.create(CONFIGMAPS, configmap("a", namespace), field_manager=MANAGER)
+    old = await api.create(CONFIGMAPS, config_map("a", namespace), field_manager=MANAGER)
     await api.replace(CONFIGMAPS, old | {"data": {"k": "2"}}, field_manager=MANAGER)
     with pytest.raises(Conflict):
         await api.replace(CONFIGMAPS, old | {"data": {"k": "3"}}, field_manager=MANAGER)
@@ -55,29 +55,31 @@ async def test_stale_replace(api: Api, namespace: str) -> None:
 
 async def test_server_side_apply(api: Api, namespace: str) -> None:
     """Apply creates, changes, and owns what it names; others' fields need force."""
-    await api.apply(CONFIGMAPS, configmap("a", namespace, mine="1"), field_manager=MANAGER)
+    await api.apply(CONFIGMAPS, config_map("a", namespace, mine="1"), field_manager=MANAGER)
     with pytest.raises(Conflict, match="conflict"):
         await api.apply(
-            CONFIGMAPS, configmap("a", namespace, mine="2"), field_manager="other", force=False
+            CONFIGMAPS, config_map("a", namespace, mine="2"), field_manager="other", force=False
         )
-    forced = await api.apply(CONFIGMAPS, configmap("a", namespace, mine="2"), field_manager="other")
+    forced = await api.apply(
+        CONFIGMAPS, config_map("a", namespace, mine="2"), field_manager="other"
+    )
     assert forced["data"] == {"mine": "2"}
 
 
 async def test_dry_run_leaves_nothing(api: Api, namespace: str) -> None:
     """A dry run answers as if, and nothing is."""
     tried = await api.create(
-        CONFIGMAPS, configmap("a", namespace, k="1"), field_manager=MANAGER, dry_run=True
+        CONFIGMAPS, config_map("a", namespace, k="1"), field_manager=MANAGER, dry_run=True
     )
     assert tried["metadata"]["uid"]
-    await api.apply(CONFIGMAPS, configmap("b", namespace), field_manager=MANAGER, dry_run=True)
+    await api.apply(CONFIGMAPS, config_map("b", namespace), field_manager=MANAGER, dry_run=True)
     names = {obj["metadata"]["name"] for obj in await api.list(CONFIGMAPS, namespace)}
     assert not names & {"a", "b"}
 
 
 async def test_patches(api: Api, namespace: str) -> None:
     """Merge patches and JSON patches change one field and leave the others."""
-    await api.create(CONFIGMAPS, configmap("a", namespace, k="1", l="1"), field_manager=MANAGER)
+    await api.create(CONFIGMAPS, config_map("a", namespace, k="1", l="1"), field_manager=MANAGER)
     await api.merge_patch(CONFIGMAPS, "a", {"data": {"k": "2"}}, namespace, field_manager=MANAGER)
     patched = await api.json_patch(
         CONFIGMAPS,
@@ -129,7 +131,7 @@ async def test_subresources(api: Api, namespace: str) -> None:
 
 async def test_delete_only_what_is_meant(api: Api, namespace: str) -> None:
     """A deletion with preconditions does not hit a namesake or a newer version."""
-    old = await api.create(CONFIGMAPS, configmap("a", namespace), field_manager=MANAGER)
+    old = await api.create(CONFIGMAPS, config_map("a", namespace), field_manager=MANAGER)
     version = old["metadata"]["resourceVersion"]
     await api.merge_patch(CONFIGMAPS, "a", {"data": {"k": "1"}}, namespace, field_manager=MANAGER)
     with pytest.raises(Conflict):
@@ -144,13 +146,13 @@ async def test_delete_only_what_is_meant(api: Api, namespace: str) -> None:
 async def test_invalid_object(api: Api, namespace: str) -> None:
     """What the server finds invalid comes back in its words."""
     with pytest.raises(Invalid, match="RFC 1123"):
-        await api.create(CONFIGMAPS, configmap("Not_Valid", namespace), field_manager=MANAGER)
+        await api.create(CONFIGMAPS, config_map("Not_Valid", namespace), field_manager=MANAGER)
 
 
 async def test_pages_and_selectors(api: Api, namespace: str) -> None:
     """Pages hold every object once, with kind and apiVersion; selectors narrow the list."""
     for place in range(7):
-        obj = configmap(f"c{place}", namespace)
+        obj = config_map(f"c{place}", namespace)
         obj["metadata"]["labels"] = {"odd": str(place % 2)}
         await api.create(CONFIGMAPS, obj, field_manager=MANAGER)
     pages = [page async for page in api.pages(CONFIGMAPS, namespace, limit=3)]

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import trustme
 
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.kube import connection
 from windlass.kube.http.transports import PooledTransport, StreamTransport
 

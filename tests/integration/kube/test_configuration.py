@@ -16,9 +16,16 @@ import pytest
 import yaml
 from lightkube.config.models import UserExec
 
-from tests.support.following import CONFIGMAPS, QUICK, configmap, until, until_seen, until_synced
-from tests.support.waiting import eventually
-from tests.support.watch_proxy import Stream, WatchProxy
+from tests.support.kube.reflector_events import (
+    CONFIGMAPS,
+    QUICK,
+    collect_until,
+    collect_until_changed,
+    collect_until_synced,
+    config_map,
+)
+from tests.support.kube.watch_proxy import StreamFault, WatchProxy
+from tests.support.processes.polling import eventually
 from windlass.base import redaction
 from windlass.base.errors import Retryable, Stalled
 from windlass.kube import configuration
@@ -178,7 +185,7 @@ async def test_token_of_two_lines(tmp_path: Path) -> None:
     async with with_server, Connection.open(kubeconfig=path) as connection:
         items = reflect(connection, Scope(CONFIGMAPS), QUICK)
         async with aclosing(items):
-            [item] = await until(items, lambda item: True)
+            [item] = await collect_until(items, lambda item: True)
     assert isinstance(item, Interrupted)
     assert "line break" in item.message
     assert "secret-part" not in item.message
@@ -284,14 +291,15 @@ async def test_following_through_a_forward_proxy(
     monkeypatch.delenv("NO_PROXY", raising=False)
     path = _kubeconfig(tmp_path / "k", server="http://kubernetes.test")
     proxy.fault(
-        Stream(after_lines=0, then="freeze", after_seconds=0), when=lambda seen: seen.is_watchlist
+        StreamFault(after_lines=0, then="freeze", after_seconds=0),
+        when=lambda seen: seen.is_watchlist,
     )
     settings = dataclasses.replace(QUICK, idle_seconds=0.5)
     async with Connection.open(kubeconfig=path) as connection:
         scope = Scope(CONFIGMAPS, namespace)
         items = reflect(connection, scope, settings, rng=random.Random(1))
         async with aclosing(items):
-            told = await until_synced(items)
+            told = await collect_until_synced(items)
             assert [item.reason for item in told if isinstance(item, Interrupted)] == ["idle"]
-            await api.create(CONFIGMAPS, configmap("a", namespace), field_manager="windlass-test")
-            await until_seen(items, "a")
+            await api.create(CONFIGMAPS, config_map("a", namespace), field_manager="windlass-test")
+            await collect_until_changed(items, "a")

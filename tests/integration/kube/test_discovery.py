@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.following import DEADLINE_SECONDS
-from tests.support.watch_proxy import Answer, WatchProxy
+from tests.support.kube.reflector_events import DEADLINE_SECONDS
+from tests.support.kube.watch_proxy import ProxyResponse, WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import ApiTypes, ServedType, discover
@@ -142,7 +142,7 @@ async def test_failing_group_keeps_its_types(
     previous = await _discovered(api, group)
     proxy.hide_aggregated_discovery()
     broken = f"/apis/{group}/v1"
-    proxy.fault(Answer(503), when=lambda seen: seen.path == broken, times=None)
+    proxy.fault(ProxyResponse(503), when=lambda seen: seen.path == broken, times=None)
     made = await discover(Api(through), previous)
     assert _failed(made, group) == {f"{group}/v1"}
     assert _types(made, group, "things").keys() == {"v1", "v1beta1"}
@@ -152,6 +152,6 @@ async def test_failing_group_keeps_its_types(
 
 async def test_no_root_no_catalogue(proxy: WatchProxy, through: Connection) -> None:
     """When the roots fail there is no catalogue at all, rather than an empty one."""
-    proxy.fault(Answer(500), when=lambda seen: seen.path == "/apis")
+    proxy.fault(ProxyResponse(500), when=lambda seen: seen.path == "/apis")
     with pytest.raises(Unavailable):
         await discover(Api(through))

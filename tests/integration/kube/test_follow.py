@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.following import (
+from tests.support.kube.reflector_events import (
     CONFIGMAPS,
     DEADLINE_SECONDS,
     QUICK,
-    changes_of,
-    configmap,
+    changes_to,
+    collect_until_changed,
+    collect_until_synced,
+    config_map,
     live_names,
     summary,
-    until_seen,
-    until_synced,
 )
-from tests.support.watch_proxy import WatchProxy
+from tests.support.kube.watch_proxy import WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Observed, Scope, SnapshotComplete, SnapshotStarted, reflect
@@ -37,14 +37,14 @@ MANAGER = "windlass-test"
 
 async def _make(api: Api, namespace: str, *names: str) -> None:
     for name in names:
-        await api.create(CONFIGMAPS, configmap(name, namespace), field_manager=MANAGER)
+        await api.create(CONFIGMAPS, config_map(name, namespace), field_manager=MANAGER)
 
 
 async def test_snapshot_then_changes(connection: Connection, api: Api, namespace: str) -> None:
     """First what is there, then create, update and delete in their order."""
     await _make(api, namespace, "a", "b")
     async with aclosing(reflect(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
         assert isinstance(told[0], SnapshotStarted), summary(told)
         assert live_names(told) == {"a", "b"}, summary(told)
         complete = told[-1]
@@ -56,8 +56,8 @@ async def test_snapshot_then_changes(connection: Connection, api: Api, namespace
             CONFIGMAPS, "c", {"data": {"k": "1"}}, namespace, field_manager=MANAGER
         )
         await api.delete(CONFIGMAPS, "c", namespace)
-        changes = await until_seen(items, "c", "DELETED")
-        mine = changes_of(changes, "c")
+        changes = await collect_until_changed(items, "c", "DELETED")
+        mine = changes_to(changes, "c")
         assert [item.type for item in mine] == ["ADDED", "MODIFIED", "DELETED"], summary(changes)
         assert not any(item.initial for item in mine)
         assert json.loads(mine[1].object)["data"] == {"k": "1"}
@@ -72,7 +72,7 @@ async def test_listed_and_streamed_objects_look_alike(
     seen = []
     for way in (connection, through):
         async with aclosing(reflect(way, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-            told = await until_seen(items, "a")
+            told = await collect_until_changed(items, "a")
             assert isinstance(told[-1], Observed)
             seen.append(json.loads(told[-1].object))
     assert seen[0] == seen[1]
@@ -81,9 +81,9 @@ async def test_listed_and_streamed_objects_look_alike(
 async def test_large_object(connection: Connection, api: Api, namespace: str) -> None:
     """An object near the size limit of the server is one event like any other."""
     big = "x" * (1_000_000 + 40_000)
-    await api.create(CONFIGMAPS, configmap("big", namespace, k=big), field_manager=MANAGER)
+    await api.create(CONFIGMAPS, config_map("big", namespace, k=big), field_manager=MANAGER)
     async with aclosing(reflect(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
         assert "big" in live_names(told)
         await api.merge_patch(
             CONFIGMAPS,
@@ -92,7 +92,7 @@ async def test_large_object(connection: Connection, api: Api, namespace: str) ->
             namespace,
             field_manager=MANAGER,
         )
-        changed = (await until_seen(items, "big", "MODIFIED"))[-1]
+        changed = (await collect_until_changed(items, "big", "MODIFIED"))[-1]
         assert isinstance(changed, Observed)
         assert len(changed.object) > 1_200_000
         assert json.loads(changed.object)["data"]["k"] == big
@@ -102,7 +102,7 @@ async def test_all_namespaces(connection: Connection, api: Api, namespace: str) 
     """An empty namespace follows every namespace."""
     await _make(api, namespace, "everywhere")
     async with aclosing(reflect(connection, Scope(CONFIGMAPS), QUICK)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
     found = [json.loads(item.object) for item in told if isinstance(item, Observed)]
     assert len({obj["metadata"]["namespace"] for obj in found}) > 1
     assert "everywhere" in {obj["metadata"]["name"] for obj in found}
@@ -113,7 +113,7 @@ async def test_closing_frees_the_connection(
 ) -> None:
     """A consumer that leaves takes its stream with it."""
     async with aclosing(reflect(through, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-        await until_synced(items)
+        await collect_until_synced(items)
         assert proxy.open_connections == 1
     async with asyncio.timeout(DEADLINE_SECONDS):
         await proxy.quiet()
@@ -125,10 +125,10 @@ async def test_many_streams_do_not_starve_requests(
     """A hundred and fifty open watches leave the way free for requests."""
     scopes = [reflect(connection, Scope(CONFIGMAPS, namespace), QUICK) for _ in range(150)]
     try:
-        await asyncio.gather(*(until_synced(items) for items in scopes))
+        await asyncio.gather(*(collect_until_synced(items) for items in scopes))
         async with asyncio.timeout(DEADLINE_SECONDS):
             await _make(api, namespace, "late")
-        seen = await asyncio.gather(*(until_seen(items, "late") for items in scopes))
+        seen = await asyncio.gather(*(collect_until_changed(items, "late") for items in scopes))
         assert len(seen) == len(scopes)
     finally:
         for items in scopes:
@@ -145,11 +145,11 @@ async def test_stream_over_tls(
             Connection.open(kubeconfig=kubeconfig) as secure,
             aclosing(reflect(secure, Scope(CONFIGMAPS, namespace), QUICK)) as items,
         ):
-            await until_synced(items)
+            await collect_until_synced(items)
             await api.create(
-                CONFIGMAPS, configmap("big", namespace, k="x" * 900_000), field_manager=MANAGER
+                CONFIGMAPS, config_map("big", namespace, k="x" * 900_000), field_manager=MANAGER
             )
-            await until_seen(items, "big")
+            await collect_until_changed(items, "big")
 
 
 async def test_one_watch_with_its_bookmark(connection: Connection, namespace: str) -> None:

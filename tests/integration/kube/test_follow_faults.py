@@ -10,19 +10,25 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.support.following import (
+from tests.support.kube.reflector_events import (
     CONFIGMAPS,
     QUICK,
-    changes_of,
-    configmap,
+    changes_to,
+    collect_until,
+    collect_until_changed,
+    collect_until_synced,
+    config_map,
     interruptions,
     live_names,
-    snapshots,
-    until,
-    until_seen,
-    until_synced,
+    snapshot_count,
 )
-from tests.support.watch_proxy import Answer, Hangup, Seen, Stream, WatchProxy
+from tests.support.kube.watch_proxy import (
+    ConnectionDrop,
+    ProxiedRequest,
+    ProxyResponse,
+    StreamFault,
+    WatchProxy,
+)
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import (
@@ -38,18 +44,18 @@ from windlass.kube.reflector_state import ReflectorSettings
 pytestmark = pytest.mark.cluster
 
 MANAGER = "windlass-test"
-GONE = Answer(410, "too old resource version: 1 (2)", "Expired")
+GONE = ProxyResponse(410, "too old resource version: 1 (2)", "Expired")
 
 
-def _is_watch(seen: Seen) -> bool:
+def _is_watch(seen: ProxiedRequest) -> bool:
     return seen.is_watch
 
 
-def _is_resume(seen: Seen) -> bool:
+def _is_resume(seen: ProxiedRequest) -> bool:
     return seen.is_resume
 
 
-def _is_watchlist(seen: Seen) -> bool:
+def _is_watchlist(seen: ProxiedRequest) -> bool:
     return seen.is_watchlist
 
 
@@ -70,28 +76,30 @@ def _following(
 
 async def _make(api: Api, namespace: str, *names: str) -> None:
     for name in names:
-        await api.create(CONFIGMAPS, configmap(name, namespace), field_manager=MANAGER)
+        await api.create(CONFIGMAPS, config_map(name, namespace), field_manager=MANAGER)
 
 
 async def _until_interrupted(
     items: AsyncIterator[ReflectorEvent], reason: str
 ) -> list[ReflectorEvent]:
-    return await until(items, lambda item: isinstance(item, Interrupted) and item.reason == reason)
+    return await collect_until(
+        items, lambda item: isinstance(item, Interrupted) and item.reason == reason
+    )
 
 
 async def test_cut(
     proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """A stream cut in the middle of a line resumes; the cut event comes whole."""
-    proxy.fault(Stream(after_lines=2, then="cut"), when=_is_resume)
-    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
-    await until_synced(items)
+    proxy.fault(StreamFault(after_lines=2, then="cut"), when=_is_resume)
+    proxy.fault(StreamFault(after_snapshot=True), when=_is_watchlist)
+    await collect_until_synced(items)
     told = await _until_interrupted(items, "closed")
     await _make(api, namespace, "a", "b", "c")
-    told += await until_seen(items, "c")
+    told += await collect_until_changed(items, "c")
     assert "error" in {item.reason for item in interruptions(told)}
-    assert snapshots(told) == 0
-    assert len(changes_of(told, "a", "b", "c")) == 3
+    assert snapshot_count(told) == 0
+    assert len(changes_to(told, "a", "b", "c")) == 3
 
 
 @pytest.mark.scenario("A93")
@@ -99,13 +107,13 @@ async def test_freeze(proxy: WatchProxy, through: Connection, api: Api, namespac
     """A dead socket is noticed by its silence, and the gap is closed from the last version."""
     settings = dataclasses.replace(QUICK, idle_seconds=0.3)
     async with aclosing(_following(through, namespace, settings)) as items:
-        await until_synced(items)
+        await collect_until_synced(items)
         # The stream that serves the snapshot goes on alive; freeze the ones after it.
-        proxy.fault(Stream(after_lines=0, then="freeze"), when=_is_resume, times=2)
+        proxy.fault(StreamFault(after_lines=0, then="freeze"), when=_is_resume, times=2)
         told = await _until_interrupted(items, "idle")
         await _make(api, namespace, "unseen")
-        told += await until_seen(items, "unseen")
-    assert snapshots(told) == 0
+        told += await collect_until_changed(items, "unseen")
+    assert snapshot_count(told) == 0
     versions = [seen.query["resourceVersion"] for seen in proxy.seen if seen.is_resume]
     assert versions
     assert all(versions)
@@ -114,13 +122,13 @@ async def test_freeze(proxy: WatchProxy, through: Connection, api: Api, namespac
 async def test_frozen_snapshot(proxy: WatchProxy, through: Connection, namespace: str) -> None:
     """A snapshot that falls silent is abandoned, and a later one completes."""
     settings = dataclasses.replace(QUICK, idle_seconds=0.3)
-    proxy.fault(Stream(after_lines=0, then="freeze"), when=_is_watchlist)
+    proxy.fault(StreamFault(after_lines=0, then="freeze"), when=_is_watchlist)
     async with aclosing(_following(through, namespace, settings)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
     kinds = [type(item) for item in told]
     assert kinds.index(SnapshotAbandoned) < kinds.index(Interrupted)
     # On a busy machine the server itself may be silent for so long, and be asked once more.
-    assert snapshots(told) == kinds.count(SnapshotAbandoned) + 1
+    assert snapshot_count(told) == kinds.count(SnapshotAbandoned) + 1
 
 
 async def test_server_that_ignores_watchlist(
@@ -129,13 +137,13 @@ async def test_server_that_ignores_watchlist(
     """A server that never says that the initial events end is listed after two tries."""
     await _make(api, namespace, "a")
     proxy.fault(
-        Stream(change=lambda line: None if b"BOOKMARK" in line else line),
+        StreamFault(change=lambda line: None if b"BOOKMARK" in line else line),
         when=_is_watchlist,
         times=None,
     )
     settings = dataclasses.replace(QUICK, idle_seconds=0.3)
     async with aclosing(_following(through, namespace, settings)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
     assert isinstance(told[-1], SnapshotComplete)
     assert told[-1].via == "list"
     assert live_names(told) == {"a"}
@@ -147,15 +155,15 @@ async def test_corrupt_line(
 ) -> None:
     """A line that is no event is never taken for one; the event comes again after a resume."""
     proxy.fault(
-        Stream(change=lambda line: line.replace(b'"metadata"', b'"metadata')), when=_is_resume
+        StreamFault(change=lambda line: line.replace(b'"metadata"', b'"metadata')), when=_is_resume
     )
-    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
-    await until_synced(items)
+    proxy.fault(StreamFault(after_snapshot=True), when=_is_watchlist)
+    await collect_until_synced(items)
     told = await _until_interrupted(items, "closed")
     await _make(api, namespace, "a")
-    told += await until_seen(items, "a")
+    told += await collect_until_changed(items, "a")
     assert [item.reason for item in interruptions(told)] == ["closed", "error"]
-    assert snapshots(told) == 0
+    assert snapshot_count(told) == 0
 
 
 async def test_poison_object(
@@ -163,13 +171,13 @@ async def test_poison_object(
 ) -> None:
     """An object that no parser reads is handed on as bytes, and the stream goes on."""
     proxy.fault(
-        Stream(change=lambda line: line.replace(b"poison-me", b"\\ud800")), when=_is_watchlist
+        StreamFault(change=lambda line: line.replace(b"poison-me", b"\\ud800")), when=_is_watchlist
     )
-    await until_synced(items)
-    await api.create(CONFIGMAPS, configmap("p", namespace, k="poison-me"), field_manager=MANAGER)
+    await collect_until_synced(items)
+    await api.create(CONFIGMAPS, config_map("p", namespace, k="poison-me"), field_manager=MANAGER)
     await _make(api, namespace, "after")
-    told = await until_seen(items, "after")
-    [poison] = changes_of(told, "p")
+    told = await collect_until_changed(items, "after")
+    [poison] = changes_to(told, "p")
     assert b'"k":"\\ud800"' in poison.object
     assert not interruptions(told)
 
@@ -179,12 +187,12 @@ async def test_closed_every_100_ms(
     proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """A server that closes all the time is asked less and less, and nothing is lost."""
-    proxy.fault(Stream(after_seconds=0.1), when=_is_resume, times=None)
-    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist, times=None)
+    proxy.fault(StreamFault(after_seconds=0.1), when=_is_resume, times=None)
+    proxy.fault(StreamFault(after_snapshot=True), when=_is_watchlist, times=None)
     writing = asyncio.ensure_future(_make(api, namespace, *(f"n{place}" for place in range(30))))
-    told = await until_synced(items)
+    told = await collect_until_synced(items)
     while len(live_names(told)) < 30:
-        told += await until(items, lambda item: True)
+        told += await collect_until(items, lambda item: True)
     await writing
     assert len(interruptions(told)) >= 1
     waits = [item.retry_seconds for item in interruptions(told)]
@@ -196,12 +204,14 @@ async def test_closed_at_once_three_times(
     proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]
 ) -> None:
     """Three streams that close at once cost the version: a snapshot follows."""
-    proxy.fault(Stream(after_lines=0, then="close", after_seconds=0), when=_is_resume, times=None)
-    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
-    await until_synced(items)
-    told = await until_synced(items)
+    proxy.fault(
+        StreamFault(after_lines=0, then="close", after_seconds=0), when=_is_resume, times=None
+    )
+    proxy.fault(StreamFault(after_snapshot=True), when=_is_watchlist)
+    await collect_until_synced(items)
+    told = await collect_until_synced(items)
     assert [item.reason for item in interruptions(told)] == ["closed"] * 4
-    assert snapshots(told) == 1
+    assert snapshot_count(told) == 1
 
 
 @pytest.mark.scenario("F7")
@@ -218,14 +228,14 @@ async def test_gone(
     fault = (
         GONE
         if form == "status"
-        else Stream(after_lines=0, then="error", answer=GONE, after_seconds=0)
+        else StreamFault(after_lines=0, then="error", answer=GONE, after_seconds=0)
     )
     proxy.fault(fault, when=_is_resume)
-    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
-    assert live_names(await until_synced(items)) == {"stays", "goes"}
+    proxy.fault(StreamFault(after_snapshot=True), when=_is_watchlist)
+    assert live_names(await collect_until_synced(items)) == {"stays", "goes"}
     await _until_interrupted(items, "closed")
     await api.delete(CONFIGMAPS, "goes", namespace)
-    told = await until_synced(items)
+    told = await collect_until_synced(items)
     assert [item.reason for item in interruptions(told)] == ["expired"]
     assert live_names(told) == {"stays"}
 
@@ -240,7 +250,7 @@ async def test_gone_on_a_later_page(
     proxy.fault(GONE, when=lambda seen: seen.is_next_page)
     settings = dataclasses.replace(QUICK, page_size=2)
     async with aclosing(_following(through, namespace, settings)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
     assert [item.reason for item in interruptions(told)] == ["expired"]
     assert sum(isinstance(item, SnapshotAbandoned) for item in told) == 1
     assert len(live_names(told)) == 5
@@ -252,11 +262,11 @@ async def test_version_from_the_future(
     proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]
 ) -> None:
     """A version that the server has not reached yet is dropped like one it forgot."""
-    future = Answer(504, "Too large resource version: 99, current: 7", "Timeout")
+    future = ProxyResponse(504, "Too large resource version: 99, current: 7", "Timeout")
     proxy.fault(future, when=_is_resume)
-    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
-    await until_synced(items)
-    told = await until_synced(items)
+    proxy.fault(StreamFault(after_snapshot=True), when=_is_watchlist)
+    await collect_until_synced(items)
+    told = await collect_until_synced(items)
     assert "expired" in {item.reason for item in interruptions(told)}
 
 
@@ -267,14 +277,14 @@ async def test_server_without_watchlist(
     await _make(api, namespace, "a")
     proxy.hide_watchlist()
     async with aclosing(_following(through, namespace)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
         assert not interruptions(told)
         assert isinstance(told[-1], SnapshotComplete)
         assert told[-1].via == "list"
         await _make(api, namespace, "b")
-        await until_seen(items, "b")
+        await collect_until_changed(items, "b")
     async with aclosing(_following(through, namespace)) as second:
-        assert live_names(await until_synced(second)) == {"a", "b"}
+        assert live_names(await collect_until_synced(second)) == {"a", "b"}
     assert sum(seen.is_watchlist for seen in proxy.seen) == 1
     assert not any("resourceVersion" in seen.query for seen in proxy.seen if seen.is_list)
 
@@ -284,53 +294,57 @@ async def test_forbidden(
     proxy: WatchProxy, through: Connection, namespace: str, status: int
 ) -> None:
     """Without permission there is no snapshot at all, only a slow retry."""
-    proxy.fault(Answer(status, "no", "Forbidden"), when=_is_watch, times=2)
+    proxy.fault(ProxyResponse(status, "no", "Forbidden"), when=_is_watch, times=2)
     settings = dataclasses.replace(QUICK, forbidden_initial=0.2, forbidden_ceiling=0.4)
     async with aclosing(_following(through, namespace, settings)) as items:
-        told = await until_synced(items)
+        told = await collect_until_synced(items)
     refused = interruptions(told)
     assert [item.reason for item in refused] == ["forbidden"] * 2
     assert all(item.status == status and item.retry_seconds >= 0.1 for item in refused)
-    assert snapshots(told) == 1
+    assert snapshot_count(told) == 1
 
 
 async def test_throttled(proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]) -> None:
     """Retry-After is kept even when our own wait would be shorter."""
-    slow = Answer(429, "slow down", "TooManyRequests", {"Retry-After": "1"})
+    slow = ProxyResponse(429, "slow down", "TooManyRequests", {"Retry-After": "1"})
     proxy.fault(slow, when=_is_watch)
     loop = asyncio.get_running_loop()
     started = loop.time()
-    told = await until_synced(items)
+    told = await collect_until_synced(items)
     [waited] = interruptions(told)
     assert waited.retry_seconds == 1
     assert loop.time() - started >= 1
 
 
-@pytest.mark.parametrize("action", [Answer(500), Answer(503), Hangup()])
+@pytest.mark.parametrize("action", [ProxyResponse(500), ProxyResponse(503), ConnectionDrop()])
 async def test_server_in_trouble(
     proxy: WatchProxy,
     items: AsyncGenerator[ReflectorEvent, None],
     api: Api,
     namespace: str,
-    action: Answer | Hangup,
+    action: ProxyResponse | ConnectionDrop,
 ) -> None:
     """While the server fails nothing is concluded; afterwards the gap is closed by a resume."""
-    await until_synced(items)
+    await collect_until_synced(items)
     proxy.fault(action, when=_is_resume, times=3)
     proxy.close_streams()
-    told = await until(items, lambda item: isinstance(item, Interrupted) and item.reason == "error")
+    told = await collect_until(
+        items, lambda item: isinstance(item, Interrupted) and item.reason == "error"
+    )
     await _make(api, namespace, "meanwhile")
-    told += await until_seen(items, "meanwhile")
-    assert snapshots(told) == 0
+    told += await collect_until_changed(items, "meanwhile")
+    assert snapshot_count(told) == 0
 
 
-@pytest.mark.parametrize("action", [Answer(403, "no", "Forbidden"), Answer(500), Hangup(300)])
+@pytest.mark.parametrize(
+    "action", [ProxyResponse(403, "no", "Forbidden"), ProxyResponse(500), ConnectionDrop(300)]
+)
 async def test_broken_page(
     proxy: WatchProxy,
     through: Connection,
     api: Api,
     namespace: str,
-    action: Answer | Hangup,
+    action: ProxyResponse | ConnectionDrop,
 ) -> None:
     """A list that breaks on a later page is abandoned, whatever broke it."""
     await _make(api, namespace, *(f"c{place}" for place in range(4)))
@@ -338,18 +352,18 @@ async def test_broken_page(
     proxy.fault(action, when=lambda seen: seen.is_next_page)
     settings = dataclasses.replace(QUICK, page_size=2)
     async with aclosing(_following(through, namespace, settings)) as items:
-        told = await until(
+        told = await collect_until(
             items, lambda item: isinstance(item, (SnapshotAbandoned, SnapshotComplete))
         )
         assert isinstance(told[-1], SnapshotAbandoned)
-        assert len(live_names(await until_synced(items))) == 4
+        assert len(live_names(await collect_until_synced(items))) == 4
 
 
 async def test_type_that_is_not_served(through: Connection, namespace: str) -> None:
     """A type that is not there says 404, and no snapshot pretends that it is empty."""
     missing = dataclasses.replace(CONFIGMAPS, group="nothing.example.org")
     async with aclosing(reflect(through, Scope(missing, namespace), QUICK)) as items:
-        [item] = await until(items, lambda item: True)
+        [item] = await collect_until(items, lambda item: True)
     assert isinstance(item, Interrupted)
     assert (item.reason, item.status) == ("error", 404)
 
@@ -360,11 +374,11 @@ async def test_dropped_events_come_with_the_next_snapshot(
     """What a lossy way swallowed is there after the next snapshot."""
     proxy.fault(GONE, when=_is_resume)
     proxy.fault(
-        Stream(change=lambda line: None if b'"name":"lost"' in line else line),
+        StreamFault(change=lambda line: None if b'"name":"lost"' in line else line),
         when=_is_watchlist,
     )
-    await until_synced(items)
+    await collect_until_synced(items)
     await _make(api, namespace, "lost", "seen")
-    assert live_names(await until_seen(items, "seen")) == {"seen"}
+    assert live_names(await collect_until_changed(items, "seen")) == {"seen"}
     proxy.close_streams()
-    assert live_names(await until_synced(items)) == {"lost", "seen"}
+    assert live_names(await collect_until_synced(items)) == {"lost", "seen"}

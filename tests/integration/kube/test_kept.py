@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from tests.support.waiting import eventually
+from tests.support.processes.polling import eventually
 from windlass.kube.http import transports
 from windlass.kube.http.transports import PooledTransport
 

@@ -11,18 +11,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from tests.support import cluster as clusters
-from tests.support import join, join_samples
-from tests.support.join_life import Life, Writer
-from tests.support.join_samples import LABEL, Sample
-from tests.support.rejecting_webhook import (
+from tests.support.cluster import control_plane as clusters
+from tests.support.kube.rejecting_webhook import (
     EveryTenth,
-    Hosted,
-    Refuser,
-    hosted,
-    identity,
-    registered,
+    RejectingApp,
+    RunningWebhook,
+    registered_webhook,
+    running_webhook,
+    webhook_identity,
 )
+from tests.support.reverser import attribution_experiment, attribution_samples
+from tests.support.reverser.attribution_lifecycle import ObjectLifecycle, Writer
+from tests.support.reverser.attribution_samples import LABEL, Sample
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import discover
@@ -66,23 +66,23 @@ async def test_no_kind_is_ever_credited_to_the_wrong_person(
     """Two people write every kind in every way; no verdict names the one who did not."""
     clusters.bind_cluster_admin(cluster, "dev")
     token = f"j{uuid.uuid4().hex[:8]}"
-    recorder, refuser = join.Recorder(), Refuser(EveryTenth())
+    recorder, refuser = attribution_experiment.Recorder(), RejectingApp(EveryTenth())
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         admin = await enter(Connection.open(kubeconfig=cluster.admin_kubeconfig))
         people = [await enter(_writer(cluster, name)) for name in ("alice", "bob")]
-        other = stack.enter_context(hosted(refuser))
+        other = stack.enter_context(running_webhook(refuser))
         mine = await enter(_recording(recorder))
         ours = _ours(token, namespace, limited)
-        stack.enter_context(registered(cluster, f"{token}-records", mine, ours))
+        stack.enter_context(registered_webhook(cluster, f"{token}-records", mine, ours))
         theirs = (ours, "request.userInfo.username in ['alice', 'bob']")
-        stack.enter_context(registered(cluster, f"{token}-refuses", other, *theirs))
+        stack.enter_context(registered_webhook(cluster, f"{token}-refuses", other, *theirs))
         samples, skipped = await _samples(Api(admin), token, namespace, limited)
         await _effective(people, namespace, recorder, refuser)
         try:
             rows = await _experiment(admin, samples, people, token, recorder)
         finally:
-            await Api(admin).delete(join_samples.DEFINITIONS, f"gadgets.{token}.example.org")
+            await Api(admin).delete(attribution_samples.DEFINITIONS, f"gadgets.{token}.example.org")
     _report(rows, skipped, refuser)
     assert [wrong for row in rows for wrong in row.wrong] == []
     assert {row.kind: row.differing for row in rows if row.differing} == DIFFERING
@@ -92,7 +92,7 @@ async def test_no_kind_is_ever_credited_to_the_wrong_person(
         _check_resolved(row)
 
 
-def _check_resolved(row: join.Row) -> None:
+def _check_resolved(row: attribution_experiment.Row) -> None:
     """What could be proven was proven; what was not has one of the causes that `join` names."""
     if row.kind in NEVER_ASKED:
         assert set(row.ours) == {"KindNotCovered"}, row
@@ -114,10 +114,10 @@ async def _writer(desk: LocalCluster, name: str) -> AsyncIterator[Writer]:
 
 
 @asynccontextmanager
-async def _recording(recorder: join.Recorder) -> AsyncIterator[Hosted]:
-    authority, tls = identity()
+async def _recording(recorder: attribution_experiment.Recorder) -> AsyncIterator[RunningWebhook]:
+    authority, tls = webhook_identity()
     async with Server(AdmissionEndpoint(recorder.hear, paths=["/"]), tls=tls) as server:
-        yield Hosted(f"https://127.0.0.1:{server.port}", authority)
+        yield RunningWebhook(f"https://127.0.0.1:{server.port}", authority)
 
 
 def _ours(token: str, *namespaces: str) -> str:
@@ -134,18 +134,18 @@ async def _samples(
     api: Api, token: str, namespace: str, limited: str
 ) -> tuple[list[Sample], set[str]]:
     """A sample of every kind that can be followed; kinds that other tests made are theirs."""
-    theirs = {one["spec"]["group"] for one in await api.list(join_samples.DEFINITIONS)}
-    mine = join_samples.definition(token)
-    await api.create(join_samples.DEFINITIONS, mine, field_manager="experiment")
+    theirs = {one["spec"]["group"] for one in await api.list(attribution_samples.DEFINITIONS)}
+    mine = attribution_samples.definition(token)
+    await api.create(attribution_samples.DEFINITIONS, mine, field_manager="experiment")
     gadgets = f"gadgets.{token}.example.org"
-    found = join_samples.families((await discover(api)).types)
+    found = attribution_samples.families((await discover(api)).types)
     async with asyncio.timeout(30):
         while len(found.get(gadgets, ())) < 2:
             await asyncio.sleep(0.1)
-            found = join_samples.families((await discover(api)).types)
+            found = attribution_samples.families((await discover(api)).types)
     samples, skipped = [], set()
     for name, family in found.items():
-        sample = join_samples.sample(name, family, token, namespace, limited)
+        sample = attribution_samples.sample(name, family, token, namespace, limited)
         if name in LEFT_OUT or (sample is None and family[0].gvr.group not in theirs):
             skipped.add(name)
         elif sample is not None and family[0].gvr.group not in theirs:
@@ -154,7 +154,10 @@ async def _samples(
 
 
 async def _effective(
-    people: list[Writer], namespace: str, recorder: join.Recorder, refuser: Refuser
+    people: list[Writer],
+    namespace: str,
+    recorder: attribution_experiment.Recorder,
+    refuser: RejectingApp,
 ) -> None:
     """Wait until the API server asks both webhooks, and until pods may be made."""
     canary = {
@@ -183,12 +186,15 @@ async def _experiment(
     samples: list[Sample],
     people: list[Writer],
     token: str,
-    recorder: join.Recorder,
-) -> list[join.Row]:
+    recorder: attribution_experiment.Recorder,
+) -> list[attribution_experiment.Row]:
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def one(sample: Sample) -> join.Row:
-        life, watcher = Life(sample, people), join.Watcher(sample, token, recorder)
+    async def one(sample: Sample) -> attribution_experiment.Row:
+        life, watcher = (
+            ObjectLifecycle(sample, people),
+            attribution_experiment.Watcher(sample, token, recorder),
+        )
         watching = asyncio.create_task(watcher.run(admin))
         try:
             async with turn:
@@ -198,21 +204,23 @@ async def _experiment(
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        return join.row(sample, life, watcher, recorder)
+        return attribution_experiment.row(sample, life, watcher, recorder)
 
     rows = await asyncio.gather(*map(one, samples), return_exceptions=True)
     failed = [row for row in rows if isinstance(row, BaseException)]
     assert not failed, failed
-    return [row for row in rows if isinstance(row, join.Row)]
+    return [row for row in rows if isinstance(row, attribution_experiment.Row)]
 
 
-def _report(rows: list[join.Row], skipped: set[str], refuser: Refuser) -> None:
+def _report(
+    rows: list[attribution_experiment.Row], skipped: set[str], refuser: RejectingApp
+) -> None:
     ours: Counter[str] = sum((row.ours for row in rows), Counter())
     others: Counter[str] = sum((row.others for row in rows), Counter())
     wrong = sum(len(row.wrong) for row in rows)
     text = [
         "",
-        join.table(sorted(rows, key=lambda row: row.kind)),
+        attribution_experiment.table(sorted(rows, key=lambda row: row.kind)),
         f"kinds {len(rows)}; not tried: {', '.join(sorted(skipped))}",
         f"changes by alice and bob: {sum(ours.values())}: {dict(ours)}",
         f"changes by controllers: {sum(others.values())}: {dict(others)}",

@@ -13,13 +13,18 @@ from typing import Any
 
 import pytest
 
-from tests.support import forgery, join_samples
-from tests.support.central import configured
-from tests.support.lines import Reply
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import Swift, admin_of
-from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
+from tests.support.cluster.api_client import ApiResponse
+from tests.support.kube.rejecting_webhook import (
+    REFUSED,
+    RejectingApp,
+    registered_webhook,
+    running_webhook,
+)
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser import attribution_samples, forged_reviews
+from tests.support.reverser.api_users import ApiUser, admin_user
+from tests.support.reverser.central_repository import configure_mirror
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR
@@ -33,7 +38,7 @@ UNRESOLVED = "(unresolved)"
 
 
 @pytest.mark.scenario("A57")
-def test_a_hundred_updates_by_two_people_are_never_swapped(mirrored: Mirrored) -> None:
+def test_a_hundred_updates_by_two_people_are_never_swapped(mirrored: MirroredNamespace) -> None:
     """Each value that was committed has the author who wrote it, in the order it was written."""
     mirrored.configured({"resources": ["configmaps"]})
     mirrored.person("alice").apply(mirrored.config_map("shared", value="start"))
@@ -49,7 +54,7 @@ def test_a_hundred_updates_by_two_people_are_never_swapped(mirrored: Mirrored) -
     assert len(committed) >= 50
 
 
-def _history(mirrored: Mirrored, path: str) -> list[tuple[str, str, str]]:
+def _history(mirrored: MirroredNamespace, path: str) -> list[tuple[str, str, str]]:
     """Author, tier and value of each commit of a file, oldest first."""
     tier = "%(trailers:key=X-ConfigButler-Attribution,valueonly)"
     text = mirrored.git(
@@ -69,7 +74,7 @@ def _history(mirrored: Mirrored, path: str) -> list[tuple[str, str, str]]:
     ]
 
 
-async def _alternating(mirrored: Mirrored, name: str, times: int) -> list[str]:
+async def _alternating(mirrored: MirroredNamespace, name: str, times: int) -> list[str]:
     """Who wrote which value, when alice and bob take turns."""
     names = ("alice", "bob")
     paths = [mirrored.desk.user_kubeconfig(one, ("dev",)) for one in names]
@@ -88,7 +93,7 @@ async def _alternating(mirrored: Mirrored, name: str, times: int) -> list[str]:
 
 @pytest.mark.scenario("A58")
 def test_attempts_that_changed_nothing_make_nobody_an_author(
-    mirrored: Mirrored, cluster: LocalCluster
+    mirrored: MirroredNamespace, cluster: LocalCluster
 ) -> None:
     """A dry run, a refused write, a conflict and a no-op by mallory; then bob really writes."""
     mirrored.configured({"resources": ["configmaps"]})
@@ -113,7 +118,7 @@ def test_attempts_that_changed_nothing_make_nobody_an_author(
 
 
 @contextmanager
-def _refusing(desk: LocalCluster, mirrored: Mirrored, person: Swift) -> Iterator[None]:
+def _refusing(desk: LocalCluster, mirrored: MirroredNamespace, person: ApiUser) -> Iterator[None]:
     """Another webhook that refuses what `person` deletes, or writes with the value `refused`."""
 
     def refuses(request: AdmissionRequest) -> bool:
@@ -121,10 +126,10 @@ def _refusing(desk: LocalCluster, mirrored: Mirrored, person: Swift) -> Iterator
 
     where = f"request.namespace == '{mirrored.namespace}'"
     who = f"request.userInfo.username == '{person.name}'"
-    with hosted(Refuser(refuses)) as found:
+    with running_webhook(RejectingApp(refuses)) as found:
         name = f"refuses-{uuid.uuid4().hex[:8]}"
         # The operator leaves dry runs out; this one refuses them too, so that it can be awaited.
-        with registered(desk, name, found, where, who, dry_runs=True):
+        with registered_webhook(desk, name, found, where, who, dry_runs=True):
             eventually(
                 lambda: not _patch(person, "prize", "refused", dryRun="All").ok,
                 "the other webhook's refusal",
@@ -132,18 +137,18 @@ def _refusing(desk: LocalCluster, mirrored: Mirrored, person: Swift) -> Iterator
             yield
 
 
-def _patch(person: Swift, name: str, owner: str, **query: str) -> Reply:
+def _patch(person: ApiUser, name: str, owner: str, **query: str) -> ApiResponse:
     patch, kind = {"data": {"owner": owner}}, "application/merge-patch+json"
     return person.ask("PATCH", person.path("configmap", name), patch, content_type=kind, **query)
 
 
-def _replace(person: Swift, obj: dict[str, Any], version: str) -> Reply:
+def _replace(person: ApiUser, obj: dict[str, Any], version: str) -> ApiResponse:
     old = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
     return person.ask("PUT", person.path("configmap", obj["metadata"]["name"]), old)
 
 
 @pytest.mark.scenario("A59")
-def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: Mirrored) -> None:
+def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: MirroredNamespace) -> None:
     """GenerateName and server-side apply are credited like any other create."""
     mirrored.configured({"resources": ["configmaps"]})
     alice, bob = mirrored.person("alice"), mirrored.person("bob")
@@ -158,7 +163,7 @@ def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: Mirrored
 
 @pytest.mark.scenario("A59")
 def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
-    mirrored: Mirrored, cluster: LocalCluster
+    mirrored: MirroredNamespace, cluster: LocalCluster
 ) -> None:
     """Writes of a custom kind in another version than the followed one name the writer."""
     token = f"a{uuid.uuid4().hex[:8]}"
@@ -182,7 +187,7 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
         assert [one.trailer("Attribution") for one in (first, second)] == ["chain", "chain"]
 
 
-def test_what_goes_with_its_definition_says_so(mirrored: Mirrored) -> None:
+def test_what_goes_with_its_definition_says_so(mirrored: MirroredNamespace) -> None:
     """The API server deletes such objects itself and asks nobody."""
     token = f"a{uuid.uuid4().hex[:8]}"
     group = f"{token}.example.org"
@@ -200,13 +205,13 @@ def test_what_goes_with_its_definition_says_so(mirrored: Mirrored) -> None:
     assert deletion.trailer("Unresolved") == "DefinitionDeleted"
 
 
-def test_a_kind_that_nobody_is_asked_about_says_so(platform: Mirrored) -> None:
+def test_a_kind_that_nobody_is_asked_about_says_so(platform: MirroredNamespace) -> None:
     """What configures admission is changed without a word to any webhook."""
     name = f"beside-{uuid.uuid4().hex[:8]}"
     hook = "admissionregistration.k8s.io/v1"
     rule = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
-    configured(platform, rule)
-    admin = admin_of(platform)
+    configure_mirror(platform, rule)
+    admin = admin_user(platform)
     document = {"apiVersion": hook, "kind": "ValidatingWebhookConfiguration"}
     admin.apply(document | {"metadata": {"name": name}})
     made = platform.await_commit(
@@ -217,10 +222,10 @@ def test_a_kind_that_nobody_is_asked_about_says_so(platform: Mirrored) -> None:
 
 
 @contextmanager
-def _custom_kind(mirrored: Mirrored, token: str) -> Iterator[None]:
-    definition = join_samples.definition(token)
+def _custom_kind(mirrored: MirroredNamespace, token: str) -> Iterator[None]:
+    definition = attribution_samples.definition(token)
     name = definition["metadata"]["name"]
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     admin.apply(definition)
     try:
         yield
@@ -230,7 +235,7 @@ def _custom_kind(mirrored: Mirrored, token: str) -> Iterator[None]:
 
 @pytest.mark.scenario("A60", "A69")
 def test_a_forged_record_takes_an_author_away_at_most(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """Forged with the content that bob writes it is ambiguous, with any other it is nothing."""
     mirrored.configured({"resources": ["configmaps"]})
@@ -240,7 +245,9 @@ def test_a_forged_record_takes_an_author_away_at_most(
     missed = _ambiguous(operator)
     for name, claimed in (("equal", "bob"), ("other", "alice")):
         old = bob.get("configmap", name)
-        forgery.forge(mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": claimed}})
+        forged_reviews.submit_forged_review(
+            mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": claimed}}
+        )
         assert _patch(bob, name, "bob").ok
     equal = mirrored.await_commit(f"[UPDATE] v1/configmaps/equal by user/{UNRESOLVED}")
     other = mirrored.await_commit("[UPDATE] v1/configmaps/other by user/bob")
@@ -256,7 +263,7 @@ def _ambiguous(operator: Operator) -> float:
 
 
 @pytest.mark.scenario("A66")
-def test_a_name_made_to_deceive_is_one_clean_line(mirrored: Mirrored) -> None:
+def test_a_name_made_to_deceive_is_one_clean_line(mirrored: MirroredNamespace) -> None:
     """A user name that looks like an address and a trailer makes neither."""
     mirrored.configured({"resources": ["configmaps"]})
     odd = mirrored.person("x <a@b> Signed-off-by: y")
@@ -275,7 +282,7 @@ def test_a_name_made_to_deceive_is_one_clean_line(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.scenario("A68")
-def test_an_unresolved_delete_delays_nothing(mirrored: Mirrored) -> None:
+def test_an_unresolved_delete_delays_nothing(mirrored: MirroredNamespace) -> None:
     """A delete that no record explains is committed at once, and so is what follows it."""
     mirrored.configured({"resources": ["configmaps"]})
     alice = mirrored.person("alice")
@@ -298,7 +305,7 @@ def test_an_unresolved_delete_delays_nothing(mirrored: Mirrored) -> None:
 
 @pytest.mark.scenario("A61")
 def test_a_dead_witness_costs_names_and_nothing_else(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """Writes go on, commits arrive without an author, and authors come back by themselves."""
     mirrored.configured({"resources": ["configmaps"]})
@@ -319,7 +326,7 @@ def test_a_dead_witness_costs_names_and_nothing_else(
 
 
 def test_a_hung_witness_does_not_make_the_refused_one_the_author(
-    mirrored: Mirrored, operator: Operator, cluster: LocalCluster
+    mirrored: MirroredNamespace, operator: Operator, cluster: LocalCluster
 ) -> None:
     """Mallory may not delete, alice does while nobody hears her: the author is not mallory."""
     mirrored.configured({"resources": ["configmaps"]})

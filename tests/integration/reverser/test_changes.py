@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.scenario("A31", "A32")
-def test_create_update_delete_are_commits_of_the_person(mirrored: Mirrored) -> None:
+def test_create_update_delete_are_commits_of_the_person(mirrored: MirroredNamespace) -> None:
     """Each step of a ConfigMap's life, by kubectl, is one commit by whoever did it."""
     mirrored.configured({"resources": ["configmaps"]})
     alice, bob = mirrored.person("alice"), mirrored.person("bob")
@@ -34,7 +34,7 @@ def test_create_update_delete_are_commits_of_the_person(mirrored: Mirrored) -> N
 
 
 @pytest.mark.scenario("A30", "A4")
-def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: Mirrored) -> None:
+def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: MirroredNamespace) -> None:
     """An empty repository gets a root commit that holds every live object."""
     alice = mirrored.person("alice")
     alice.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", b="2"))
@@ -51,7 +51,7 @@ def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: Mirrored) ->
 
 
 @pytest.mark.scenario("A37")
-def test_scale_is_credited_to_the_person(mirrored: Mirrored) -> None:
+def test_scale_is_credited_to_the_person(mirrored: MirroredNamespace) -> None:
     """Scaling goes through a subresource and still has an exact author."""
     mirrored.configured({"resources": ["deployments"]})
     alice, bob = mirrored.person("alice"), mirrored.person("bob")
@@ -65,7 +65,7 @@ def test_scale_is_credited_to_the_person(mirrored: Mirrored) -> None:
 
 @pytest.mark.scenario("A35")
 def test_a_finalizer_delays_neither_the_removal_nor_changes_its_author(
-    mirrored: Mirrored,
+    mirrored: MirroredNamespace,
 ) -> None:
     """The file goes at the deletionTimestamp; later finalizer edits make no commit."""
     mirrored.configured({"resources": ["configmaps"]})
@@ -84,7 +84,7 @@ def test_a_finalizer_delays_neither_the_removal_nor_changes_its_author(
 
 
 @pytest.mark.scenario("A38")
-def test_deletecollection_is_one_commit_of_the_caller(mirrored: Mirrored) -> None:
+def test_deletecollection_is_one_commit_of_the_caller(mirrored: MirroredNamespace) -> None:
     """Fifty objects that go together go in one commit by whoever asked."""
     mirrored.configured({"resources": ["configmaps"]})
     alice = mirrored.person("alice")
@@ -102,7 +102,9 @@ def test_deletecollection_is_one_commit_of_the_caller(mirrored: Mirrored) -> Non
 
 
 @pytest.mark.scenario("A33")
-def test_status_only_changes_make_no_commit(mirrored: Mirrored, operator: Operator) -> None:
+def test_status_only_changes_make_no_commit(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
     """Status writes leave the branch where it was and are counted as duplicates."""
     mirrored.configured({"resources": ["deployments"]})
     alice = mirrored.person("alice")
@@ -120,7 +122,7 @@ def test_status_only_changes_make_no_commit(mirrored: Mirrored, operator: Operat
 
 
 @pytest.mark.scenario("A51", "A48")
-def test_secret_values_never_leave_and_cannot_come_back(mirrored: Mirrored) -> None:
+def test_secret_values_never_leave_and_cannot_come_back(mirrored: MirroredNamespace) -> None:
     """A redacted file shows that a value changed, nothing else, and cannot be applied."""
     mirrored.configured({"resources": ["secrets"]})
     alice = mirrored.person("alice")
@@ -142,7 +144,7 @@ def test_secret_values_never_leave_and_cannot_come_back(mirrored: Mirrored) -> N
 
 
 @pytest.mark.scenario("A23", "A22")
-def test_operation_masks_follow_the_git_transition(mirrored: Mirrored) -> None:
+def test_operation_masks_follow_the_git_transition(mirrored: MirroredNamespace) -> None:
     """With operations [CREATE] a new object is committed, its update and deletion are not."""
     mirrored.configured({"resources": ["configmaps"], "operations": ["CREATE"]})
     alice = mirrored.person("alice")
@@ -156,7 +158,7 @@ def test_operation_masks_follow_the_git_transition(mirrored: Mirrored) -> None:
     assert len(mirrored.commits()) == 2
 
 
-def _deployment(mirrored: Mirrored, replicas: int = 1) -> dict[str, Any]:
+def _deployment(mirrored: MirroredNamespace, replicas: int = 1) -> dict[str, Any]:
     labels = {"app": "web"}
     containers = [{"name": "web", "image": "registry.invalid/web"}]
     return {
@@ -171,7 +173,7 @@ def _deployment(mirrored: Mirrored, replicas: int = 1) -> dict[str, Any]:
     }
 
 
-def _door(mirrored: Mirrored, **data: str) -> dict[str, Any]:
+def _door(mirrored: MirroredNamespace, **data: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import cluster as clusters
-from tests.support.gitserver import commit_files, tips
-from tests.support.mirrored import GROUP, Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import Swift, admin_of, swift_person
+from tests.support.cluster import control_plane as clusters
+from tests.support.git.http_server import branch_tips, commit_files
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import ApiUser, admin_user, api_user
+from tests.support.reverser.mirrored_namespace import GROUP, MirroredNamespace
 
 pytestmark = pytest.mark.cluster
 
@@ -20,10 +20,10 @@ MOVED = "DestinationMoved"
 
 
 @pytest.fixture
-def team(mirrored: Mirrored) -> Iterator[Swift]:
+def team(mirrored: MirroredNamespace) -> Iterator[ApiUser]:
     """An administrator in a second namespace."""
     with clusters.fresh_namespace(mirrored.desk) as namespace:
-        yield swift_person(mirrored, "admin", namespace)
+        yield api_user(mirrored, "admin", namespace)
 
 
 def _in(namespace: str, document: dict[str, Any], name: str = "") -> dict[str, Any]:
@@ -31,13 +31,13 @@ def _in(namespace: str, document: dict[str, Any], name: str = "") -> dict[str, A
     return {**document, "metadata": {**metadata, "name": name or metadata["name"]}}
 
 
-def _ready(person: Swift, kind: str, name: str) -> dict[str, Any]:
+def _ready(person: ApiUser, kind: str, name: str) -> dict[str, Any]:
     rows = person.get(kind, name).get("status", {}).get("conditions", [])
     return next((row for row in rows if row["type"] == "Ready"), {})
 
 
 def _await(
-    person: Swift, kind: str, name: str, reason: str, seconds: float = 20.0
+    person: ApiUser, kind: str, name: str, reason: str, seconds: float = 20.0
 ) -> dict[str, Any]:
     return eventually(
         lambda: row if (row := _ready(person, kind, name)).get("reason") == reason else {},
@@ -46,23 +46,23 @@ def _await(
     )
 
 
-def _tree(mirrored: Mirrored, folder: str) -> str:
+def _tree(mirrored: MirroredNamespace, folder: str) -> str:
     return mirrored.git("rev-parse", f"main:{folder}").strip()
 
 
 @pytest.mark.scenario("A10")
-def test_a_branch_that_is_not_allowed_is_not_written(mirrored: Mirrored) -> None:
+def test_a_branch_that_is_not_allowed_is_not_written(mirrored: MirroredNamespace) -> None:
     """The destination says why, its rule waits, the remote stays empty."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False)
     told = mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
     assert "other" in told["message"]
     mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
-    assert tips(mirrored.path) == {}
+    assert branch_tips(mirrored.path) == {}
 
 
 @pytest.mark.scenario("A12")
-def test_a_grant_opens_and_closes_a_repository(mirrored: Mirrored, team: Swift) -> None:
+def test_a_grant_opens_and_closes_a_repository(mirrored: MirroredNamespace, team: ApiUser) -> None:
     """Ungranted and missing look the same; a grant works in seconds, so does its end."""
     home = mirrored.namespace
     commit_files(mirrored.path, {"README.md": "hello\n"})
@@ -96,7 +96,9 @@ def test_a_grant_opens_and_closes_a_repository(mirrored: Mirrored, team: Swift) 
 
 
 @pytest.mark.scenario("A13")
-def test_a_granted_rule_brings_its_own_namespace_only(mirrored: Mirrored, team: Swift) -> None:
+def test_a_granted_rule_brings_its_own_namespace_only(
+    mirrored: MirroredNamespace, team: ApiUser
+) -> None:
     """Objects of the destination's namespace do not slip in."""
     mirrored.admin.apply(
         mirrored.secret(),
@@ -118,14 +120,16 @@ def test_a_granted_rule_brings_its_own_namespace_only(mirrored: Mirrored, team: 
 
 @pytest.mark.scenario("A14")
 @pytest.mark.parametrize("folder", ["..", ".github", "/x", "a//b", "a/../b", ".git/hooks", "a/."])
-def test_dangerous_folders_are_refused(mirrored: Mirrored, folder: str) -> None:
+def test_dangerous_folders_are_refused(mirrored: MirroredNamespace, folder: str) -> None:
     """The API server turns them away; nothing of ours ever sees them."""
     document = mirrored.git_destination({"baseFolder": folder})
-    assert admin_of(mirrored).send(document, dryRun="All").status == 422
+    assert admin_user(mirrored).send(document, dryRun="All").status == 422
 
 
 @pytest.mark.scenario("A15")
-def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(mirrored: Mirrored) -> None:
+def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(
+    mirrored: MirroredNamespace,
+) -> None:
     """FolderClaimed and zero writes; the annotation that names the holder starts syncing."""
     claim = (
         "claim: v1\ncluster: 11111111-2222-3333-4444-555555555555\n"
@@ -138,9 +142,9 @@ def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(mirrored: Mi
     holder = "far/away@11111111-2222-3333-4444-555555555555"
     assert holder in told["message"]
     mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
-    assert tips(mirrored.path) == {"main": tip}
+    assert branch_tips(mirrored.path) == {"main": tip}
     note = {"metadata": {"annotations": {"windlass.dev/takeover": holder}}}
-    admin_of(mirrored).merge("gitdestination", "destination", note)
+    admin_user(mirrored).merge("gitdestination", "destination", note)
     mirrored.await_synced()
     eventually(mirrored.files, "the first file")
     ours = mirrored.git("show", f"main:{mirrored.folder}/.windlass-claim")
@@ -148,7 +152,7 @@ def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(mirrored: Mi
 
 
 @pytest.mark.scenario("A16")
-def test_a_moved_destination_leaves_its_old_folder(mirrored: Mirrored) -> None:
+def test_a_moved_destination_leaves_its_old_folder(mirrored: MirroredNamespace) -> None:
     """The new folder is complete, the old one is byte for byte what it was."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", b="2"))
     mirrored.configured({"resources": ["configmaps"]})
@@ -160,13 +164,15 @@ def test_a_moved_destination_leaves_its_old_folder(mirrored: Mirrored) -> None:
     mirrored.admin.apply(mirrored.config_map("three", c="3"))
     eventually(lambda: len(mirrored.files()) == 3, "a new file in the new folder")
     assert _tree(mirrored, old) == before
-    moved = [row for row in admin_of(mirrored).list("events") if row["reason"] == MOVED]
+    moved = [row for row in admin_user(mirrored).list("events") if row["reason"] == MOVED]
     assert len(moved) == 1
     assert f"folder {old} of branch main" in moved[0]["message"]
 
 
 @pytest.mark.scenario("A17")
-def test_a_cluster_rule_must_name_the_namespace_of_its_destination(mirrored: Mirrored) -> None:
+def test_a_cluster_rule_must_name_the_namespace_of_its_destination(
+    mirrored: MirroredNamespace,
+) -> None:
     """The API server refuses a ClusterWatchRule without it."""
     document = {
         "apiVersion": GROUP,
@@ -177,28 +183,28 @@ def test_a_cluster_rule_must_name_the_namespace_of_its_destination(mirrored: Mir
             "rules": [{"scope": "Cluster", "resources": ["clusterroles"]}],
         },
     }
-    refused = admin_of(mirrored).send(document, dryRun="All")
+    refused = admin_user(mirrored).send(document, dryRun="All")
     assert refused.status == 422
     assert "namespace" in refused.text
     document["spec"]["destinationRef"]["namespace"] = mirrored.namespace
-    assert admin_of(mirrored).send(document, dryRun="All").ok
+    assert admin_user(mirrored).send(document, dryRun="All").ok
 
 
 @pytest.mark.scenario("A11")
-def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
+def test_two_destinations_never_share_a_folder(mirrored: MirroredNamespace) -> None:
     """The second gets OverlappingBaseFolder; when the first is deleted, its folder is free."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     eventually(mirrored.files, "the first file")
-    tip = tips(mirrored.path)["main"]
+    tip = branch_tips(mirrored.path)["main"]
     second = _in(mirrored.namespace, mirrored.git_destination(), "second")
     mirrored.admin.apply(second)
     told = mirrored.await_condition("gitdestination", "second", "OverlappingBaseFolder")
     assert f"{mirrored.namespace}/destination" in told["message"]
     assert mirrored.condition("gitdestination", "destination")["status"] == "True"
-    assert tips(mirrored.path)["main"] == tip
-    admin_of(mirrored).delete("watchrule", "rule")
-    admin_of(mirrored).delete("gitdestination", "destination")
+    assert branch_tips(mirrored.path)["main"] == tip
+    admin_user(mirrored).delete("watchrule", "rule")
+    admin_user(mirrored).delete("gitdestination", "destination")
     rule = mirrored.watch_rule({"resources": ["configmaps"]})
     rule["spec"]["destinationRef"]["name"] = "second"
     mirrored.admin.apply(rule)
@@ -216,7 +222,7 @@ def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
 
 @pytest.mark.scenario("A11")
 def test_folders_within_each_other_overlap_and_neighbours_do_not(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """Below and above the held folder is refused and counted; a like name beside it is not."""
     counter = "gitopsreverser_ownership_conflicts_total"
@@ -237,7 +243,7 @@ def test_folders_within_each_other_overlap_and_neighbours_do_not(
 
 
 @pytest.mark.scenario("A11")
-def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) -> None:
+def test_two_destinations_made_at_once_never_share_a_folder(mirrored: MirroredNamespace) -> None:
     """Before any claim is in Git one of them holds the folder, and only one."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     second = _in(mirrored.namespace, mirrored.git_destination(), "second")
@@ -270,7 +276,7 @@ def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) 
 
 @pytest.mark.scenario("A11")
 def test_a_destination_that_never_pushed_blocks_no_other_namespace(
-    mirrored: Mirrored, team: Swift
+    mirrored: MirroredNamespace, team: ApiUser
 ) -> None:
     """GIT-2: an older destination squats nothing; whoever pushes first has the folder."""
     mirrored.admin.apply(

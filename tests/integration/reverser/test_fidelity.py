@@ -10,26 +10,27 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import assorted, widgets
-from tests.support.central import configured
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of
-from tests.support.widgets import Widgets
+from tests.support.cluster import custom_resource
+from tests.support.cluster.custom_resource import CustomResource
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser import sample_objects
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.central_repository import configure_mirror
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.scenario("A34")
-def test_own_annotations_survive_and_machinery_does_not(mirrored: Mirrored) -> None:
+def test_own_annotations_survive_and_machinery_does_not(mirrored: MirroredNamespace) -> None:
     """Labels and own annotations stay; kubectl's annotations and the status go."""
-    wanted = Widgets(widgets.unique_group())
-    with widgets.defined(admin_of(mirrored), wanted):
+    wanted = CustomResource(custom_resource.unique_group())
+    with custom_resource.installed_resource(admin_user(mirrored), wanted):
         document = wanted.one(mirrored.namespace, "one", spec={"size": 1}, extra={"kept": True})
         document["metadata"]["labels"] = {"team": "blue"}
         document["metadata"]["annotations"] = {"example.org/owner": "bob"}
         mirrored.person("alice").kubectl("apply", "-f", "-", stdin=yaml.safe_dump(document))
-        person = admin_of(mirrored)
+        person = admin_user(mirrored)
         status = person.path("widgets", "one", api_version=f"{wanted.group}/v1") + "/status"
         merge = "application/merge-patch+json"
         done = person.ask("PATCH", status, {"status": {"phase": "Done"}}, content_type=merge)
@@ -51,9 +52,9 @@ def _role(name: str, namespace: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.scenario("A40")
-def test_odd_names_have_files_of_their_own(platform: Mirrored, namespace: str) -> None:
+def test_odd_names_have_files_of_their_own(platform: MirroredNamespace, namespace: str) -> None:
     """Distinct files below the folder, with names that every file system takes."""
-    person = admin_of(platform)
+    person = admin_user(platform)
     names = ["system:a b", "A", "con", "x" * 253]
     cluster_names = [f"{namespace}:a b", f"{namespace}-A", f"{namespace}-a"]
     roles = [_role(name, namespace) for name in names]
@@ -62,7 +63,7 @@ def test_odd_names_have_files_of_their_own(platform: Mirrored, namespace: str) -
         collection = person.path(role["kind"], namespace=namespace)
         assert person.ask("POST", collection, role).ok
     try:
-        configured(
+        configure_mirror(
             platform,
             {"scope": "Namespaced", "resources": ["roles"]},
             {"scope": "Cluster", "resources": ["clusterroles"]},
@@ -80,7 +81,7 @@ def test_odd_names_have_files_of_their_own(platform: Mirrored, namespace: str) -
             assert segment == segment.strip(". ")
 
 
-def _odd_files(platform: Mirrored, namespace: str) -> dict[str, str]:
+def _odd_files(platform: MirroredNamespace, namespace: str) -> dict[str, str]:
     """Path and object name of the odd objects, once all are there."""
     found = {
         path: yaml.safe_load(text)["metadata"]["name"]
@@ -92,11 +93,11 @@ def _odd_files(platform: Mirrored, namespace: str) -> dict[str, str]:
 
 @pytest.mark.scenario("A40")
 def test_a_clone_that_guards_against_other_systems_takes_the_tree(
-    mirrored: Mirrored, tmp_path: Path
+    mirrored: MirroredNamespace, tmp_path: Path
 ) -> None:
     """A checkout with the guards of Windows and macOS holds every file."""
     names = ["system:a b", "con", "x" * 253, "nul.txt"]
-    person = admin_of(mirrored)
+    person = admin_user(mirrored)
     for name in names:
         assert person.ask("POST", person.path("roles"), _role(name, mirrored.namespace)).ok
     mirrored.configured({"resources": ["roles"]})
@@ -113,11 +114,11 @@ def test_a_clone_that_guards_against_other_systems_takes_the_tree(
 
 
 @pytest.mark.scenario("A46")
-def test_applying_the_mirror_again_changes_nothing(mirrored: Mirrored) -> None:
+def test_applying_the_mirror_again_changes_nothing(mirrored: MirroredNamespace) -> None:
     """A server-side dry run of every file gives back the live object."""
-    person, namespace = admin_of(mirrored), mirrored.namespace
+    person, namespace = admin_user(mirrored), mirrored.namespace
     people = mirrored.person("alice")
-    documents = assorted.documents(assorted.PRESET, namespace)
+    documents = sample_objects.documents(sample_objects.PRESET, namespace)
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     people.kubectl("apply", "-f", "-", stdin=text)
     mirrored.configured({})
@@ -137,12 +138,12 @@ def test_applying_the_mirror_again_changes_nothing(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.scenario("A46")
-def test_a_stateful_set_with_claims_can_be_applied_again(mirrored: Mirrored) -> None:
+def test_a_stateful_set_with_claims_can_be_applied_again(mirrored: MirroredNamespace) -> None:
     """The list of claim templates is one value to the server: nothing is cut out of it."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     document = next(
         one
-        for one in assorted.documents(assorted.PRESET, mirrored.namespace)
+        for one in sample_objects.documents(sample_objects.PRESET, mirrored.namespace)
         if one["kind"] == "StatefulSet"
     )
     document["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
@@ -160,8 +161,8 @@ def test_a_stateful_set_with_claims_can_be_applied_again(mirrored: Mirrored) -> 
     mirrored.await_commit("[CREATE] apps/v1/statefulsets/more by user/alice")
 
 
-def _live(mirrored: Mirrored, document: dict[str, Any]) -> dict[str, Any]:
-    person = admin_of(mirrored)
+def _live(mirrored: MirroredNamespace, document: dict[str, Any]) -> dict[str, Any]:
+    person = admin_user(mirrored)
     path = person.path(
         document["kind"], document["metadata"]["name"], api_version=document["apiVersion"]
     )
@@ -187,13 +188,13 @@ _NOISE = [
 
 
 @pytest.mark.scenario("A49")
-def test_what_machinery_makes_is_left_out(mirrored: Mirrored, operator: Operator) -> None:
+def test_what_machinery_makes_is_left_out(mirrored: MirroredNamespace, operator: Operator) -> None:
     """No ReplicaSet, root CA, Helm release or token; includeOwned brings the ReplicaSet."""
-    person, namespace = admin_of(mirrored), mirrored.namespace
+    person, namespace = admin_user(mirrored), mirrored.namespace
     secrets = [{"apiVersion": "v1", "kind": "Secret", **secret} for secret in _NOISE]
     for secret in secrets:
         assert person.ask("POST", person.path("secrets"), secret).ok
-    deployment = assorted.documents(assorted.PRESET, namespace)[0]
+    deployment = sample_objects.documents(sample_objects.PRESET, namespace)[0]
     mirrored.admin.apply(deployment)
     replicas = person.path("replicasets")
     found = eventually(lambda: person.ask("GET", replicas).object["items"], "the ReplicaSet")
@@ -218,10 +219,10 @@ def _skips(reason: str) -> str:
 
 
 @pytest.mark.scenario("A49")
-def test_automanaged_api_services_are_left_out(platform: Mirrored) -> None:
+def test_automanaged_api_services_are_left_out(platform: MirroredNamespace) -> None:
     """The API server's own APIServices are nobody's intent."""
-    configured(platform, {"scope": "Cluster", "resources": ["apiservices", "storageclasses"]})
-    person = admin_of(platform)
+    configure_mirror(platform, {"scope": "Cluster", "resources": ["apiservices", "storageclasses"]})
+    person = admin_user(platform)
     document = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import forgery
-from tests.support.gitserver import Served
-from tests.support.mirrored import GROUP, Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import Swift, SwiftMirrored, admin_of
+from tests.support.git.http_server import RunningGitServer
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser import forged_reviews
+from tests.support.reverser.api_users import ApiMirroredNamespace, ApiUser, admin_user
+from tests.support.reverser.mirrored_namespace import GROUP, MirroredNamespace
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -34,10 +34,12 @@ MANY = 1030
 
 
 @pytest.fixture
-def system(cluster: LocalCluster, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+def system(
+    cluster: LocalCluster, operator: Operator, git_host: RunningGitServer
+) -> Iterator[MirroredNamespace]:
     """A mirror of kube-system, about which the API server asks no webhook of ours."""
     del operator
-    found = SwiftMirrored(cluster, git_host, "kube-system", "kube-system.git")
+    found = ApiMirroredNamespace(cluster, git_host, "kube-system", "kube-system.git")
     try:
         yield found
     finally:
@@ -47,18 +49,20 @@ def system(cluster: LocalCluster, operator: Operator, git_host: Served) -> Itera
             cluster.api.request(f"/api/v1/namespaces/kube-system/{kind}", method="DELETE")
 
 
-def test_a_review_that_claims_another_namespace_proves_nothing(system: Mirrored) -> None:
+def test_a_review_that_claims_another_namespace_proves_nothing(system: MirroredNamespace) -> None:
     """The namespace of the watched object says whether the API server asks about it."""
     system.configured({"resources": ["configmaps"]})
-    admin = admin_of(system)
+    admin = admin_user(system)
     admin.apply(system.config_map("prize", owner="nobody"))
     system.await_commit(f"[CREATE] v1/configmaps/prize by user/{UNRESOLVED}")
     old = admin.get("configmap", "prize")
     claimed = {**old, "data": {"owner": "admin"}}
-    forgery.forge(system.desk, "alice", CONFIG_MAPS, old, claimed, namespace="default")
+    forged_reviews.submit_forged_review(
+        system.desk, "alice", CONFIG_MAPS, old, claimed, namespace="default"
+    )
     elsewhere = copy.deepcopy(claimed)
     elsewhere["metadata"]["namespace"] = "default"
-    forgery.forge(system.desk, "alice", CONFIG_MAPS, old, elsewhere)
+    forged_reviews.submit_forged_review(system.desk, "alice", CONFIG_MAPS, old, elsewhere)
     admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
     path = "v1/configmaps/kube-system/prize.yaml"
     eventually(lambda: "owner: admin" in system.file(path), "the change")
@@ -66,10 +70,10 @@ def test_a_review_that_claims_another_namespace_proves_nothing(system: Mirrored)
     assert system.commits()[0].trailer("Unresolved") == "NamespaceNotCovered"
 
 
-def test_an_annotation_through_the_status_has_its_author(mirrored: Mirrored) -> None:
+def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNamespace) -> None:
     """What a subresource changes is told as well, so a forged review is contradicted."""
     mirrored.configured({"resources": ["deployments"]})
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     admin.apply(_deployment(mirrored, "prize"), _deployment(mirrored, "honest"))
     eventually(lambda: len(mirrored.files()) == 2, "two files")
     patch = {"metadata": {"annotations": {"example.org/owner": "admin"}}}
@@ -79,22 +83,24 @@ def test_an_annotation_through_the_status_has_its_author(mirrored: Mirrored) -> 
     old = admin.get("deployment", "prize")
     claimed = copy.deepcopy(old)
     claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
-    forgery.forge(mirrored.desk, "alice", DEPLOYMENTS, old, claimed)
+    forged_reviews.submit_forged_review(mirrored.desk, "alice", DEPLOYMENTS, old, claimed)
     admin.merge("deployment", "prize", patch, "status")
     path = f"apps/v1/deployments/{mirrored.namespace}/prize.yaml"
     eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
     _assert_last(mirrored, UNRESOLVED)
 
 
-def test_connections_that_say_nothing_keep_no_review_out(mirrored: Mirrored) -> None:
+def test_connections_that_say_nothing_keep_no_review_out(mirrored: MirroredNamespace) -> None:
     """With more of them than are kept the true review is heard all the same."""
     mirrored.configured({"resources": ["configmaps"]})
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"), mirrored.config_map("honest", owner="-"))
     eventually(lambda: len(mirrored.files()) == 2, "two files")
     old = admin.get("configmap", "prize")
-    forgery.forge(mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}})
-    with forgery.idle_connections(forgery.address(mirrored.desk), MANY):
+    forged_reviews.submit_forged_review(
+        mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
+    )
+    with forged_reviews.idle_connections(forged_reviews.webhook_url(mirrored.desk), MANY):
         admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
         path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
         eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
@@ -105,17 +111,19 @@ def test_connections_that_say_nothing_keep_no_review_out(mirrored: Mirrored) -> 
 
 
 def test_connections_beyond_all_descriptors_are_a_loss(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """Where not even a connection can be accepted, whoever was not heard may be the author."""
     mirrored.configured({"resources": ["configmaps"]})
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"))
     eventually(mirrored.files, "its file")
-    url, witness = forgery.address(mirrored.desk), operator.witness()
+    url, witness = forged_reviews.webhook_url(mirrored.desk), operator.witness()
     old = admin.get("configmap", "prize")
-    forgery.forge(mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}})
-    with _no_descriptors_left(witness), forgery.opened_connections(url, 20):
+    forged_reviews.submit_forged_review(
+        mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
+    )
+    with _no_descriptors_left(witness), forged_reviews.open_connections(url, 20):
         admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
         path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
         eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
@@ -139,16 +147,16 @@ def _no_descriptors_left(pid: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
-def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> None:
+def test_what_binding_and_eviction_change_has_no_author(mirrored: MirroredNamespace) -> None:
     """The API server asks nobody about them as changes of the Pod, so nobody is believed."""
     mirrored.configured({"resources": ["pods"]})
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     eventually(lambda: admin.send(_pod(mirrored)).ok, "a pod")
     eventually(mirrored.files, "its file")
     old = admin.get("pod", "prize")
     claimed = copy.deepcopy(old)
     claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
-    forgery.forge(mirrored.desk, "alice", PODS, old, claimed)
+    forged_reviews.submit_forged_review(mirrored.desk, "alice", PODS, old, claimed)
     _post(admin, mirrored, "binding", _binding())
     (path,) = mirrored.files()
     eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
@@ -156,25 +164,25 @@ def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> N
     admin.merge("pod", "prize", {"metadata": {"finalizers": ["example.org/wait"]}})
     _post(admin, mirrored, "eviction", _eviction())
     for old in _predecessors(admin.get("pod", "prize")):
-        forgery.forge(mirrored.desk, "alice", PODS, old, None)
+        forged_reviews.submit_forged_review(mirrored.desk, "alice", PODS, old, None)
     eventually(lambda: not mirrored.files(), "no file")
     _assert_last(mirrored, UNRESOLVED)
     assert mirrored.commits()[0].trailer("Unresolved") == "SubresourceNotCovered"
     admin.merge("pod", "prize", {"metadata": {"finalizers": None}})
 
 
-def test_only_readers_of_the_configuration_can_post_a_review(mirrored: Mirrored) -> None:
+def test_only_readers_of_the_configuration_can_post_a_review(mirrored: MirroredNamespace) -> None:
     """Without the last part of the path a review is not even read."""
-    url = forgery.address(mirrored.desk)
+    url = forged_reviews.webhook_url(mirrored.desk)
     root, _, token = url.rpartition("/")
     assert re.fullmatch("[0-9a-f]{32}", token)
-    body = forgery.review("alice", CONFIG_MAPS, None, mirrored.config_map("prize"))
+    body = forged_reviews.admission_review("alice", CONFIG_MAPS, None, mirrored.config_map("prize"))
     for guess in (root, f"{root}/", f"{root}/{token[::-1]}", f"{root}/{token}/"):
-        assert forgery.post(guess, body)[0] == 404, guess
-    assert forgery.post(url, body)[0] == 200
+        assert forged_reviews.post_review(guess, body)[0] == 404, guess
+    assert forged_reviews.post_review(url, body)[0] == 200
 
 
-def _pod(mirrored: Mirrored) -> dict[str, Any]:
+def _pod(mirrored: MirroredNamespace) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -202,13 +210,15 @@ def _predecessors(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield old
 
 
-def _post(admin: Swift, mirrored: Mirrored, subresource: str, body: dict[str, Any]) -> None:
+def _post(
+    admin: ApiUser, mirrored: MirroredNamespace, subresource: str, body: dict[str, Any]
+) -> None:
     path = admin.path("pod", "prize", namespace=mirrored.namespace)
     done = admin.ask("POST", f"{path}/{subresource}", body)
     assert done.ok, done.text
 
 
-def _deployment(mirrored: Mirrored, name: str) -> dict[str, Any]:
+def _deployment(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
     labels = {"app": name}
     container = {"name": "c", "image": "registry.invalid/c:1"}
     return {
@@ -223,6 +233,6 @@ def _deployment(mirrored: Mirrored, name: str) -> dict[str, Any]:
     }
 
 
-def _assert_last(mirrored: Mirrored, author: str) -> None:
+def _assert_last(mirrored: MirroredNamespace, author: str) -> None:
     assert mirrored.commits()[0].author == author
     assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)

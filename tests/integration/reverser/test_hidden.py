@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import helm
-from tests.support.central import configured
-from tests.support.left_over import left_over
-from tests.support.mirrored import Mirrored
-from tests.support.operator import eventually
-from tests.support.people import Swift, admin_of
+from tests.support.environments import helm
+from tests.support.processes.operator import eventually
+from tests.support.reverser.api_users import ApiUser, admin_user
+from tests.support.reverser.central_repository import configure_mirror
+from tests.support.reverser.leftover_folder import write_leftover_folder
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A49")]
 
@@ -22,7 +22,7 @@ RBAC = "rbac.authorization.k8s.io/v1"
 LEADER = {"control-plane.alpha.kubernetes.io/leader": "{}"}
 
 
-def _owner(person: Swift) -> list[dict[str, Any]]:
+def _owner(person: ApiUser) -> list[dict[str, Any]]:
     """A controller that really exists, or the garbage collector would act."""
     metadata = {"name": "owner", "namespace": person.namespace}
     person.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
@@ -37,9 +37,9 @@ def _role(namespace: str, name: str) -> dict[str, Any]:
     return {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules}
 
 
-def test_a_leader_annotation_hides_no_binding(platform: Mirrored, namespace: str) -> None:
+def test_a_leader_annotation_hides_no_binding(platform: MirroredNamespace, namespace: str) -> None:
     """The ClusterRoleBinding keeps its file, and no commit says that it was deleted."""
-    person = admin_of(platform)
+    person = admin_user(platform)
     binding = {
         "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
@@ -50,7 +50,7 @@ def test_a_leader_annotation_hides_no_binding(platform: Mirrored, namespace: str
     folder = f"{RBAC}/clusterrolebindings"
     person.apply(binding)
     try:
-        configured(platform, {"scope": "Cluster", "resources": ["clusterrolebindings"]})
+        configure_mirror(platform, {"scope": "Cluster", "resources": ["clusterrolebindings"]})
         path = f"{folder}/{namespace}-a.yaml"
         eventually(lambda: path in platform.files(), "its file")
         patch = {"metadata": {"annotations": LEADER}}
@@ -64,9 +64,11 @@ def test_a_leader_annotation_hides_no_binding(platform: Mirrored, namespace: str
             person.ask("DELETE", person.path("clusterrolebinding", one["metadata"]["name"]))
 
 
-def test_neither_an_owner_nor_a_label_hides_rights_and_settings(mirrored: Mirrored) -> None:
+def test_neither_an_owner_nor_a_label_hides_rights_and_settings(
+    mirrored: MirroredNamespace,
+) -> None:
     """A Role with a controller as owner and a ConfigMap that says `owner: helm` have files."""
-    person, namespace = admin_of(mirrored), mirrored.namespace
+    person, namespace = admin_user(mirrored), mirrored.namespace
     role = _role(namespace, "door")
     role["metadata"]["ownerReferences"] = _owner(person)
     settings = mirrored.config_map("settings", a="1")
@@ -77,11 +79,13 @@ def test_neither_an_owner_nor_a_label_hides_rights_and_settings(mirrored: Mirror
     eventually(lambda: wanted <= mirrored.files().keys(), "both files")
 
 
-def test_what_its_controller_takes_over_leaves_by_a_sync_that_says_so(mirrored: Mirrored) -> None:
+def test_what_its_controller_takes_over_leaves_by_a_sync_that_says_so(
+    mirrored: MirroredNamespace,
+) -> None:
     """Live, and as a snapshot finds it: the commit names the reason and credits nobody."""
-    person, namespace = admin_of(mirrored), mirrored.namespace
+    person, namespace = admin_user(mirrored), mirrored.namespace
     owners, early = _owner(person), mirrored.config_map("early", a="1")
-    left_over(mirrored, early, plurals={"ConfigMap": "configmaps"})
+    write_leftover_folder(mirrored, early, plurals={"ConfigMap": "configmaps"})
     early["metadata"]["ownerReferences"] = owners
     person.apply(early, mirrored.config_map("late", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
@@ -100,7 +104,9 @@ def test_what_its_controller_takes_over_leaves_by_a_sync_that_says_so(mirrored: 
     assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
 
 
-def test_the_records_of_helm_itself_are_left_out(mirrored: Mirrored, tmp_path: Path) -> None:
+def test_the_records_of_helm_itself_are_left_out(
+    mirrored: MirroredNamespace, tmp_path: Path
+) -> None:
     """Releases that helm keeps in Secrets and in ConfigMaps have no file; their objects do."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n"
     for path, content in helm.chart({"map.yaml": text}).items():
@@ -108,7 +114,7 @@ def test_the_records_of_helm_itself_are_left_out(mirrored: Mirrored, tmp_path: P
         (tmp_path / "sample" / path).write_bytes(content)
     for driver in ("secret", "configmap"):
         _install(mirrored, tmp_path, driver)
-    person, namespace = admin_of(mirrored), mirrored.namespace
+    person, namespace = admin_user(mirrored), mirrored.namespace
     for kind, name in (("secret", "by-secret"), ("configmap", "by-configmap")):
         person.get(kind, f"sh.helm.release.v1.{name}.v1")
     mirrored.configured({"resources": ["configmaps", "secrets"]})
@@ -121,10 +127,10 @@ def test_the_records_of_helm_itself_are_left_out(mirrored: Mirrored, tmp_path: P
     assert set(mirrored.files()) == wanted
 
 
-def _install(mirrored: Mirrored, directory: Path, driver: str) -> None:
+def _install(mirrored: MirroredNamespace, directory: Path, driver: str) -> None:
     done = subprocess.run(
         [
-            helm.program(),
+            helm.helm_program(),
             "install",
             f"by-{driver}",
             str(directory / "sample"),
@@ -140,10 +146,10 @@ def _install(mirrored: Mirrored, directory: Path, driver: str) -> None:
 
 
 def test_addresses_that_the_server_allocates_are_left_out(
-    platform: Mirrored, namespace: str
+    platform: MirroredNamespace, namespace: str
 ) -> None:
     """An IPAddress that somebody made is mirrored, that of a Service's cluster IP is not."""
-    person = admin_of(platform)
+    person = admin_user(platform)
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -160,7 +166,7 @@ def test_addresses_that_the_server_allocates_are_left_out(
     assert person.ask("GET", person.path("ipaddress", allocated)).ok
     assert person.ask("POST", person.path("ipaddress"), made).ok
     try:
-        configured(platform, {"scope": "Cluster", "resources": ["*"]})
+        configure_mirror(platform, {"scope": "Cluster", "resources": ["*"]})
         folder = "networking.k8s.io/v1/ipaddresses"
         path = f"{folder}/192.0.2.77.yaml"
         found = eventually(

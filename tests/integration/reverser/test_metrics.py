@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.central import configured
-from tests.support.gitserver import commit_files
-from tests.support.left_over import left_over
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift_person
+from tests.support.git.http_server import commit_files
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import admin_user, api_user
+from tests.support.reverser.central_repository import configure_mirror
+from tests.support.reverser.leftover_folder import write_leftover_folder
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.telemetry import table
 from windlass.telemetry.reverser import ReverserMetrics
 from windlass.telemetry.table import HistogramSeries
@@ -41,14 +41,14 @@ def _silent(operator: Operator) -> set[str]:
     }
 
 
-def _live_a_little(mirrored: Mirrored, operator: Operator) -> None:
+def _live_a_little(mirrored: MirroredNamespace, operator: Operator) -> None:
     """Creates, updates, deletions, foreign pushes, a claim and a neighbour in the way."""
     claim = "claim: v1\ncluster: other\ndestination: a/b\nemitter: e1\nlayout: seed\n"
     commit_files(mirrored.path, {"taken/.windlass-claim": claim})
     gone = mirrored.config_map("gone", a="1")
-    left_over(mirrored, gone, plurals={"ConfigMap": "configmaps"})
+    write_leftover_folder(mirrored, gone, plurals={"ConfigMap": "configmaps"})
     mirrored.configured({"resources": ["configmaps", "deployments"]})
-    alice = swift_person(mirrored, "alice")
+    alice = api_user(mirrored, "alice")
     for number in range(12):
         alice.apply(mirrored.config_map("busy", value=str(number)))
     eventually(lambda: 'value: "11"' in mirrored.file(_path(mirrored, "busy")), "the last update")
@@ -73,12 +73,12 @@ def _live_a_little(mirrored: Mirrored, operator: Operator) -> None:
         mirrored.await_condition("gitdestination", folder, reason)
 
 
-def _path(mirrored: Mirrored, name: str) -> str:
+def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
 
 
-def _write_only_status(mirrored: Mirrored) -> None:
-    person = admin_of(mirrored)
+def _write_only_status(mirrored: MirroredNamespace) -> None:
+    person = admin_user(mirrored)
     pod = {"containers": [{"name": "web", "image": "registry.invalid/web"}]}
     labels = {"app": "web"}
     person.apply(
@@ -95,14 +95,14 @@ def _write_only_status(mirrored: Mirrored) -> None:
 
 
 def test_every_metric_is_recorded(
-    mirrored: Mirrored, platform: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, platform: MirroredNamespace, operator: Operator
 ) -> None:
     """After a busy minute no declared metric is silent but those that must be."""
     _live_a_little(mirrored, operator)
     _write_only_status(mirrored)
     # Changes in the install namespace have no witness, so nobody can be credited. The first
     # may still be part of the snapshot for a new destination, which credits nobody either.
-    configured(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
+    configure_mirror(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
     unseen = "v1/configmaps/windlass-system/unseen.yaml"
     for number in "12":
         platform.admin.apply(platform.config_map("unseen", a=number))
@@ -110,13 +110,15 @@ def test_every_metric_is_recorded(
         eventually(lambda wanted=wanted: wanted in platform.file(unseen), "what nobody witnessed")
     platform.admin.apply(platform.git_destination({"prune": "Never"}))
     eventually(lambda: _is_observed(platform), "the destination that keeps what is deleted")
-    admin_of(platform).delete("configmap", "unseen")
+    admin_user(platform).delete("configmap", "unseen")
     at_first = _missing(operator)
     eventually(lambda: not _missing(operator), f"all recorded, without {at_first} at first")
     assert ELSEWHERE.keys() <= {line.name for line in table.declared_metrics(ReverserMetrics)}
 
 
-def test_series_of_a_deleted_destination_vanish(mirrored: Mirrored, operator: Operator) -> None:
+def test_series_of_a_deleted_destination_vanish(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
     """While it lives its state is a series; afterwards nothing names it."""
     mirrored.configured({"resources": ["configmaps"]})
     label = f'destination_namespace="{mirrored.namespace}"'
@@ -128,7 +130,7 @@ def test_series_of_a_deleted_destination_vanish(mirrored: Mirrored, operator: Op
         "windlass_mirror_remote_reachable",
         "windlass_mirror_sync_complete",
     ]
-    admin_of(mirrored).delete("gitdestination", "destination")
+    admin_user(mirrored).delete("gitdestination", "destination")
     eventually(lambda: not _with(operator, label), "the series gone")
 
 
@@ -136,7 +138,7 @@ def _with(operator: Operator, label: str) -> list[str]:
     return [line for line in operator.metrics().splitlines() if label in line]
 
 
-def test_gauges_return_to_zero(mirrored: Mirrored, operator: Operator) -> None:
+def test_gauges_return_to_zero(mirrored: MirroredNamespace, operator: Operator) -> None:
     """When everything is pushed, nothing waits anywhere."""
     mirrored.configured({"resources": ["configmaps"]})
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
@@ -152,7 +154,7 @@ def test_gauges_return_to_zero(mirrored: Mirrored, operator: Operator) -> None:
     eventually(lambda: operator.metric(synced) >= 1.0, "the stream counted")
 
 
-def _is_observed(mirrored: Mirrored) -> bool:
+def _is_observed(mirrored: MirroredNamespace) -> bool:
     found = mirrored.admin.get("gitdestination", "destination")
     return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
 

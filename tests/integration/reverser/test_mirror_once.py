@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import program
-from tests.support.people import Swift
-from tests.support.watch_proxy import WatchProxy
+from tests.support.kube.watch_proxy import WatchProxy
+from tests.support.processes import windlass_command
+from tests.support.reverser.api_users import ApiUser
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
@@ -27,10 +27,10 @@ class Dumper:
     namespace: str
     directory: Path
     home: Path
-    admin: Swift = field(init=False)
+    admin: ApiUser = field(init=False)
 
     def __post_init__(self) -> None:
-        self.admin = Swift(self.desk, "admin", self.namespace)
+        self.admin = ApiUser(self.desk, "admin", self.namespace)
 
     def run(self, *flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         arguments = [
@@ -43,7 +43,7 @@ class Dumper:
             "--include=secrets",
             *flags,
         ]
-        return program.run(arguments, {"HOME": str(self.home), "PATH": os.environ["PATH"]})
+        return windlass_command.run(arguments, {"HOME": str(self.home), "PATH": os.environ["PATH"]})
 
     def config_map(self, name: str, **data: str) -> None:
         metadata = {"name": name, "namespace": self.namespace}

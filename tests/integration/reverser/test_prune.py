@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.gitserver import commit_files
-from tests.support.left_over import left_over
-from tests.support.mirrored import Commit, Mirrored
-from tests.support.operator import eventually
-from tests.support.people import admin_of
+from tests.support.git.http_server import commit_files
+from tests.support.processes.operator import eventually
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.leftover_folder import write_leftover_folder
+from tests.support.reverser.mirrored_namespace import Commit, MirroredNamespace
 
 pytestmark = pytest.mark.cluster
 
 
-def _service(mirrored: Mirrored, name: str) -> dict[str, Any]:
+def _service(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -25,20 +25,20 @@ def _service(mirrored: Mirrored, name: str) -> dict[str, Any]:
     }
 
 
-def _rule(mirrored: Mirrored, name: str, *resources: str) -> dict[str, Any]:
+def _rule(mirrored: MirroredNamespace, name: str, *resources: str) -> dict[str, Any]:
     rule = mirrored.watch_rule({"resources": list(resources)})
     rule["metadata"]["name"] = name
     return rule
 
 
-def _paths(mirrored: Mirrored) -> tuple[str, str]:
+def _paths(mirrored: MirroredNamespace) -> tuple[str, str]:
     """The files of ConfigMap and Service `one`."""
     return tuple(  # type: ignore[return-value]
         f"v1/{plural}/{mirrored.namespace}/one.yaml" for plural in ("configmaps", "services")
     )
 
 
-def _started(mirrored: Mirrored, **destination: Any) -> tuple[str, str]:
+def _started(mirrored: MirroredNamespace, **destination: Any) -> tuple[str, str]:
     """A ConfigMap and a Service in Git, selected by `rule`."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"), _service(mirrored, "one"))
     item = {"resources": ["configmaps", "services"]}
@@ -48,7 +48,7 @@ def _started(mirrored: Mirrored, **destination: Any) -> tuple[str, str]:
     return found
 
 
-def _removal(mirrored: Mirrored, path: str) -> Commit:
+def _removal(mirrored: MirroredNamespace, path: str) -> Commit:
     line = f"REMOVE {mirrored.folder}/{path}"
     (found,) = [one for one in mirrored.commits() if line in one.body]
     assert found.subject.startswith("[SYNC] ")
@@ -56,21 +56,21 @@ def _removal(mirrored: Mirrored, path: str) -> Commit:
 
 
 @pytest.mark.scenario("A27")
-def test_files_of_a_deleted_rule_go_and_shared_ones_stay(mirrored: Mirrored) -> None:
+def test_files_of_a_deleted_rule_go_and_shared_ones_stay(mirrored: MirroredNamespace) -> None:
     """What only it covered is removed by a sync that says so; what another covers stays."""
     maps, services = _started(mirrored)
     mirrored.admin.apply(_rule(mirrored, "more", "configmaps"))
     mirrored.await_condition("watchrule", "more", "Ready")
-    admin_of(mirrored).delete("watchrule", "rule")
+    admin_user(mirrored).delete("watchrule", "rule")
     eventually(lambda: mirrored.files().keys() == {maps}, "the file of the Service gone")
     assert "1 object no longer mirrored: no rule selects it" in _removal(mirrored, services).body
-    admin_of(mirrored).delete("watchrule", "more")
+    admin_user(mirrored).delete("watchrule", "more")
     eventually(lambda: not mirrored.files(), "the last file gone")
     assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
 
 
 @pytest.mark.scenario("A27", "A95")
-def test_a_narrowed_rule_leaves_foreign_files_alone(mirrored: Mirrored) -> None:
+def test_a_narrowed_rule_leaves_foreign_files_alone(mirrored: MirroredNamespace) -> None:
     """A deselected type goes; notes, and objects at paths that are not theirs, stay."""
     maps, services = _started(mirrored)
     foreign = {
@@ -87,11 +87,11 @@ def test_a_narrowed_rule_leaves_foreign_files_alone(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.scenario("A27")
-def test_what_no_rule_covers_goes_whoever_wrote_it(mirrored: Mirrored) -> None:
+def test_what_no_rule_covers_goes_whoever_wrote_it(mirrored: MirroredNamespace) -> None:
     """Level-triggered: no process needs to have known the rule that once covered it."""
     backups = {"apiVersion": "gone.example.org/v1", "kind": "Backup"}
     metadata = {"name": "old", "namespace": mirrored.namespace}
-    left_over(
+    write_leftover_folder(
         mirrored,
         _service(mirrored, "one"),
         {**backups, "metadata": metadata},
@@ -104,7 +104,7 @@ def test_what_no_rule_covers_goes_whoever_wrote_it(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.scenario("A28")
-def test_a_broken_rule_removes_nothing(mirrored: Mirrored) -> None:
+def test_a_broken_rule_removes_nothing(mirrored: MirroredNamespace) -> None:
     """Its files stay while its reference is broken, whatever other rules do."""
     maps, services = _started(mirrored)
     broken = mirrored.watch_rule({"resources": ["configmaps", "services"]})
@@ -116,12 +116,12 @@ def test_a_broken_rule_removes_nothing(mirrored: Mirrored) -> None:
     marker = f"v1/configmaps/{mirrored.namespace}/two.yaml"
     eventually(lambda: marker in mirrored.files(), "a later change")
     assert services in mirrored.files()
-    admin_of(mirrored).delete("watchrule", "rule")
+    admin_user(mirrored).delete("watchrule", "rule")
     eventually(lambda: mirrored.files().keys() == {maps, marker}, "the deleted rule's file gone")
 
 
 @pytest.mark.scenario("A96")
-def test_prune_on_event_keeps_what_nobody_saw_deleted(mirrored: Mirrored) -> None:
+def test_prune_on_event_keeps_what_nobody_saw_deleted(mirrored: MirroredNamespace) -> None:
     """An observed delete goes, a deselected type is retained; changing to Always removes it."""
     maps, services = _started(mirrored, prune="OnEvent")
     mirrored.admin.apply(mirrored.config_map("two", a="1"))
@@ -129,7 +129,7 @@ def test_prune_on_event_keeps_what_nobody_saw_deleted(mirrored: Mirrored) -> Non
     eventually(lambda: marker in mirrored.files(), "a later file")
     mirrored.admin.apply(_rule(mirrored, "rule", "configmaps"))
     eventually(lambda: _retained(mirrored) == 1, "one retained file")
-    admin_of(mirrored).delete("configmap", "two")
+    admin_user(mirrored).delete("configmap", "two")
     eventually(lambda: marker not in mirrored.files(), "the observed delete")
     assert mirrored.files().keys() == {maps, services}
     mirrored.admin.apply(mirrored.git_destination({"prune": "Always"}))
@@ -138,10 +138,10 @@ def test_prune_on_event_keeps_what_nobody_saw_deleted(mirrored: Mirrored) -> Non
 
 
 @pytest.mark.scenario("A96")
-def test_prune_never_keeps_every_file(mirrored: Mirrored) -> None:
+def test_prune_never_keeps_every_file(mirrored: MirroredNamespace) -> None:
     """A deleted object's file stays and is counted, until it is made again."""
     maps, services = _started(mirrored, prune="Never")
-    admin_of(mirrored).delete("configmap", "one")
+    admin_user(mirrored).delete("configmap", "one")
     eventually(lambda: _retained(mirrored) == 1, "one retained file")
     assert mirrored.files().keys() == {maps, services}
     mirrored.admin.apply(mirrored.config_map("one", a="2"))
@@ -149,7 +149,7 @@ def test_prune_never_keeps_every_file(mirrored: Mirrored) -> None:
     assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
 
 
-def _retained(mirrored: Mirrored) -> int:
+def _retained(mirrored: MirroredNamespace) -> int:
     status = mirrored.admin.get("gitdestination", "destination")["status"]
     found: int = status.get("retained", 0)
     return found

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.gitserver import Served, commit_files, files_at, git
-from tests.support.worker_site import BASE, Site, path_of
+from tests.support.git.http_server import RunningGitServer, commit_files, files_at, git
+from tests.support.reverser.branch_worker import BASE, WorkerHarness, config_map_path
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.reverser.attribution.author import Actor
@@ -22,7 +22,7 @@ PEOPLE = ("alice", "bob", "carol", "dave")
 
 
 @pytest.fixture
-def crowd(site: Site) -> Site:
+def crowd(site: WorkerHarness) -> WorkerHarness:
     """Changes are made by several people in turn."""
 
     def judge(observation: Observation) -> AuthorVerdict:
@@ -34,7 +34,7 @@ def crowd(site: Site) -> Site:
     return site
 
 
-def _backlog(site: Site, folder: Folder, size: int) -> list[str]:
+def _backlog(site: WorkerHarness, folder: Folder, size: int) -> list[str]:
     """That many changes, each a commit of its own; their subjects in order."""
     for number in range(size):
         site.offer(folder, f"o-{number}", f"a: {number}\n")
@@ -44,14 +44,14 @@ def _backlog(site: Site, folder: Folder, size: int) -> list[str]:
     ]
 
 
-def _ours(site: Site) -> list[str]:
+def _ours(site: WorkerHarness) -> list[str]:
     """Authors and subjects of what we pushed, the oldest first."""
     rows = git(site.repository, "log", "--reverse", "--format=%an|%s", "main").splitlines()
     return [row for row in rows if "|[" in row]
 
 
 def _busy(
-    site: Site, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
+    site: WorkerHarness, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
 ) -> Iterator[int]:
     """Somebody pushes during every push of more than `longest` commits; those pushes."""
     send, beaten, numbers = pushing._send, count(1), count(1)
@@ -69,7 +69,7 @@ def _busy(
 
 
 async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
-    crowd: Site, monkeypatch: pytest.MonkeyPatch
+    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-7: long pushes lose every race, so shorter ones go; nothing is lost or made twice."""
     folder = await crowd.opened(window_seconds=0.0)
@@ -88,7 +88,7 @@ async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
 
 
 async def test_a_race_outside_of_our_folder_plans_nothing_again(
-    crowd: Site, monkeypatch: pytest.MonkeyPatch
+    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where our folder is unchanged on the new tip only commits and the trees above it are new."""
     folder = await crowd.opened(window_seconds=0.0)
@@ -107,7 +107,7 @@ async def test_a_race_outside_of_our_folder_plans_nothing_again(
 
 
 async def test_a_race_within_our_folder_is_planned_again(
-    crowd: Site, monkeypatch: pytest.MonkeyPatch
+    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What somebody wrote there meanwhile counts: equal files make no second commit."""
     folder = await crowd.opened(window_seconds=0.0)
@@ -117,7 +117,9 @@ async def test_a_race_within_our_folder_is_planned_again(
     async def sent(attempt: Any) -> None:
         if written:
             written.clear()
-            commit_files(crowd.repository, {path_of("o-3"): "a: 3\n", f"{BASE}/note": "hi\n"})
+            commit_files(
+                crowd.repository, {config_map_path("o-3"): "a: 3\n", f"{BASE}/note": "hi\n"}
+            )
         await send(attempt)
 
     monkeypatch.setattr(pushing, "_send", sent)
@@ -128,7 +130,7 @@ async def test_a_race_within_our_folder_is_planned_again(
 
 
 async def test_what_landed_before_a_failure_is_not_written_again(
-    crowd: Site, monkeypatch: pytest.MonkeyPatch
+    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-8: a remote that goes away between two pushes gets the rest later, with its authors."""
     folder = await crowd.opened(window_seconds=0.0)
@@ -159,12 +161,12 @@ async def test_what_landed_before_a_failure_is_not_written_again(
     assert crowd.party.error is None
     assert _ours(crowd)[:4] == landed
     assert [row.split("|")[0] for row in _ours(crowd) if "shared" in row] == list(PEOPLE[:3])
-    assert path_of("o-5") not in files_at(crowd.repository)
+    assert config_map_path("o-5") not in files_at(crowd.repository)
     assert folder.pending == 0
 
 
 async def test_the_present_cause_takes_the_place_of_the_last_one(
-    crowd: Site, monkeypatch: pytest.MonkeyPatch
+    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever loses races has reached the server: it is not unavailable any more."""
     folder = await crowd.opened(window_seconds=0.0)
@@ -197,7 +199,9 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
     ]
 
 
-async def test_a_remote_that_is_away_has_one_name(crowd: Site, git_host: Served) -> None:
+async def test_a_remote_that_is_away_has_one_name(
+    crowd: WorkerHarness, git_host: RunningGitServer
+) -> None:
     """Whether a push or a fetch meets it: one cause, one line in the log."""
     folder = await crowd.opened(window_seconds=0.0)
     _backlog(crowd, folder, 1)

@@ -8,23 +8,30 @@ from typing import Any
 
 import pytest
 
-from tests.support.git_ssh import serving_ssh
-from tests.support.gitserver import PASSWORD, TOKEN, Served, commit_files, serving, tips
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of
+from tests.support.git.http_server import (
+    PASSWORD,
+    TOKEN,
+    RunningGitServer,
+    branch_tips,
+    commit_files,
+    running_git_server,
+)
+from tests.support.git.ssh_server import running_ssh_server
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.git import credentials
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.git_server.bare_repositories import BareRepositories
 
 
-def _repository(mirrored: Mirrored, **spec: Any) -> None:
+def _repository(mirrored: MirroredNamespace, **spec: Any) -> None:
     mirrored.admin.apply(mirrored.secret(), mirrored.repo_config(spec))
 
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A1")
-def test_a_reachable_branch_is_found(mirrored: Mirrored) -> None:
+def test_a_reachable_branch_is_found(mirrored: MirroredNamespace) -> None:
     """Within seconds the config names its branches with their commits."""
     tip = commit_files(mirrored.path, {"README.md": "hello\n"})
     _repository(mirrored)
@@ -41,7 +48,7 @@ def test_a_reachable_branch_is_found(mirrored: Mirrored) -> None:
 @pytest.mark.cluster
 @pytest.mark.scenario("A2")
 def test_wrong_credentials_are_told_and_heal_by_themselves(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """The password is in nothing we say; a corrected Secret is enough."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
@@ -50,7 +57,7 @@ def test_wrong_credentials_are_told_and_heal_by_themselves(
     mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
     before = mirrored.admin.get("gitrepoconfig", "repo")
     assert wrong not in json.dumps(before)
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
 
     def events() -> str:
         return admin.ask("GET", admin.path("events")).text
@@ -69,7 +76,7 @@ def test_wrong_credentials_are_told_and_heal_by_themselves(
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A3")
-def test_a_missing_branch_does_not_block_another(mirrored: Mirrored) -> None:
+def test_a_missing_branch_does_not_block_another(mirrored: MirroredNamespace) -> None:
     """The config names the missing branch; a destination on the other one writes."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
@@ -85,7 +92,9 @@ def test_a_missing_branch_does_not_block_another(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.cluster
-def test_a_url_of_the_api_server_is_refused(mirrored: Mirrored, cluster: LocalCluster) -> None:
+def test_a_url_of_the_api_server_is_refused(
+    mirrored: MirroredNamespace, cluster: LocalCluster
+) -> None:
     """Nothing is sent to the API server, and the status does not tell that it is there."""
     _repository(mirrored, repoUrl=f"{cluster.server}/api/v1/secrets.git")
     ready = mirrored.await_condition("gitrepoconfig", "repo", "InsecureTransport")
@@ -96,12 +105,12 @@ def test_a_url_of_the_api_server_is_refused(mirrored: Mirrored, cluster: LocalCl
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A4")
-def test_an_empty_repository_gets_a_root_commit(mirrored: Mirrored) -> None:
+def test_an_empty_repository_gets_a_root_commit(mirrored: MirroredNamespace) -> None:
     """An empty remote is in order; the first object makes the branch."""
     _repository(mirrored)
     ready = mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository")
     assert ready["status"] == "True"
-    assert tips(mirrored.path) == {}
+    assert branch_tips(mirrored.path) == {}
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     eventually(mirrored.files, "the first object")
@@ -112,7 +121,7 @@ def test_an_empty_repository_gets_a_root_commit(mirrored: Mirrored) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A5")
-def test_a_created_branch_starts_at_the_default_branch(mirrored: Mirrored) -> None:
+def test_a_created_branch_starts_at_the_default_branch(mirrored: MirroredNamespace) -> None:
     """The new branch holds what was there; the default branch does not move."""
     tip = commit_files(mirrored.path, {"README.md": "hello\n", "apps/x.yaml": "a: 1\n"})
     mirrored.branch = "mirror"
@@ -120,16 +129,18 @@ def test_a_created_branch_starts_at_the_default_branch(mirrored: Mirrored) -> No
     mirrored.configured({"resources": ["configmaps"]}, destination={"createBranch": True})
     eventually(mirrored.files, "the first object on the new branch")
     assert mirrored.git("merge-base", "main", "mirror").strip() == tip
-    assert tips(mirrored.path)["main"] == tip
+    assert branch_tips(mirrored.path)["main"] == tip
     assert mirrored.git("show", "mirror:README.md") == "hello\n"
     assert mirrored.git("show", "mirror:apps/x.yaml") == "a: 1\n"
 
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A6")
-def test_ssh_needs_host_keys_unless_told_otherwise(mirrored: Mirrored, tmp_path: Path) -> None:
+def test_ssh_needs_host_keys_unless_told_otherwise(
+    mirrored: MirroredNamespace, tmp_path: Path
+) -> None:
     """HostKeyMismatch before any login; Disabled works, and the condition says what it costs."""
-    with serving_ssh(tmp_path) as served:
+    with running_ssh_server(tmp_path) as served:
         commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         spec: dict[str, Any] = {"repoUrl": served.remote("a").url}
         secret = mirrored.secret(identity=served.key.decode())
@@ -177,10 +188,10 @@ def test_every_family_of_key_names_is_understood(family: str) -> None:
 @pytest.mark.cluster
 @pytest.mark.scenario("A7")
 def test_a_token_authenticates_and_unknown_keys_are_malformed(
-    mirrored: Mirrored, tmp_path: Path
+    mirrored: MirroredNamespace, tmp_path: Path
 ) -> None:
     """SecretMalformed names the accepted keys; a token heals it without a new spec."""
-    with serving(tmp_path, token=TOKEN) as served:
+    with running_git_server(tmp_path, token=TOKEN) as served:
         commit_files(served.create("a.git"), {"f": "1"})
         address = served.server.url("a.git")
         mirrored.admin.apply(
@@ -188,13 +199,13 @@ def test_a_token_authenticates_and_unknown_keys_are_malformed(
         )
         told = mirrored.await_condition("gitrepoconfig", "repo", "SecretMalformed")
         assert "accepted keys" in told["message"]
-        admin_of(mirrored).delete("secret", "git-credentials")
+        admin_user(mirrored).delete("secret", "git-credentials")
         mirrored.await_condition("gitrepoconfig", "repo", "SecretNotFound")
         mirrored.admin.apply(mirrored.secret(token=TOKEN))
         mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
 
 
-def _listings(git_host: Served, mirrored: Mirrored) -> int:
+def _listings(git_host: RunningGitServer, mirrored: MirroredNamespace) -> int:
     """How many ls-remote the server answered for the repository of this test."""
     return sum(
         mirrored.repository in seen.path and seen.method == "POST"
@@ -205,7 +216,7 @@ def _listings(git_host: Served, mirrored: Mirrored) -> int:
 @pytest.mark.cluster
 @pytest.mark.scenario("A8")
 def test_ten_configs_share_one_listing(
-    mirrored: Mirrored, git_host: Served, operator: Operator
+    mirrored: MirroredNamespace, git_host: RunningGitServer, operator: Operator
 ) -> None:
     """Many passes over ten configs of one remote and credential cost few ls-remote."""
     commit_files(mirrored.path, {"f": "1"})
@@ -228,14 +239,14 @@ _PASSES = 'windlass_reconciles_total{controller="gitrepoconfig"'
 @pytest.mark.cluster
 @pytest.mark.scenario("A9")
 def test_a_token_in_the_address_is_refused_and_not_repeated(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """The API server refuses it; no answer and no log of ours shows the token."""
     token = "ghp_canary8842"
     config = mirrored.repo_config({"repoUrl": f"https://{token}@git.example.org/x.git"})
     refused = mirrored.admin.try_kubectl("apply", "-f", "-", stdin=json.dumps(config))
     assert refused.returncode != 0
-    direct = admin_of(mirrored).send(config)
+    direct = admin_user(mirrored).send(config)
     assert direct.status == 422
     for text in (refused.stdout, refused.stderr, direct.text, operator.log.read_text()):
         assert token not in text

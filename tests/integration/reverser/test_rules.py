@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from tests.support import assorted, widgets
-from tests.support.central import configured
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, await_streams
-from tests.support.widgets import Widgets
+from tests.support.cluster import custom_resource
+from tests.support.cluster.custom_resource import CustomResource
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser import sample_objects
+from tests.support.reverser.api_users import admin_user, wait_for_streams
+from tests.support.reverser.central_repository import configure_mirror
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-def gadgets(mirrored: Mirrored) -> Iterator[Widgets]:
+def gadgets(mirrored: MirroredNamespace) -> Iterator[CustomResource]:
     """A custom resource with two versions."""
-    wanted = Widgets(widgets.unique_group(), versions=("v1", "v1alpha1"))
-    with widgets.defined(admin_of(mirrored), wanted) as found:
+    wanted = CustomResource(custom_resource.unique_group(), versions=("v1", "v1alpha1"))
+    with custom_resource.installed_resource(admin_user(mirrored), wanted) as found:
         yield found
 
 
@@ -31,13 +32,13 @@ def _named(rule: dict[str, Any], name: str, destination: str = "destination") ->
     return rule
 
 
-def _resolved(mirrored: Mirrored) -> set[str]:
+def _resolved(mirrored: MirroredNamespace) -> set[str]:
     rows = mirrored.admin.get("watchrule", "rule")["status"].get("resolved", [])
     return {row["gvr"] for row in rows}
 
 
 @pytest.mark.scenario("A18")
-def test_plurals_without_groups_find_their_group(mirrored: Mirrored) -> None:
+def test_plurals_without_groups_find_their_group(mirrored: MirroredNamespace) -> None:
     """Each plural resolves to the group that serves it."""
     mirrored.configured({"resources": ["deployments", "Services", "configmaps", "ingresses"]})
     assert _resolved(mirrored) == {
@@ -52,7 +53,7 @@ def test_plurals_without_groups_find_their_group(mirrored: Mirrored) -> None:
 
 @pytest.mark.scenario("A19")
 def test_a_custom_resource_is_mirrored_at_its_preferred_version(
-    mirrored: Mirrored, gadgets: Widgets
+    mirrored: MirroredNamespace, gadgets: CustomResource
 ) -> None:
     """The plural is enough; a list of versions makes a file of each (RUL-3)."""
     namespace = mirrored.namespace
@@ -70,33 +71,35 @@ def test_a_custom_resource_is_mirrored_at_its_preferred_version(
 
 
 @pytest.mark.scenario("A20")
-def test_an_empty_entry_means_the_preset(mirrored: Mirrored) -> None:
+def test_an_empty_entry_means_the_preset(mirrored: MirroredNamespace) -> None:
     """Exactly the usual namespaced types; no pods, no leases, no ReplicaSets."""
     namespace = mirrored.namespace
-    mirrored.admin.apply(*assorted.documents({**assorted.PRESET, **assorted.OTHERS}, namespace))
+    mirrored.admin.apply(
+        *sample_objects.documents({**sample_objects.PRESET, **sample_objects.OTHERS}, namespace)
+    )
     eventually(lambda: _replica_sets(mirrored), "the Deployment's ReplicaSet")
     mirrored.configured({})
-    wanted = {f"{place}/{namespace}/web.yaml" for place in assorted.PRESET}
+    wanted = {f"{place}/{namespace}/web.yaml" for place in sample_objects.PRESET}
     wanted.add(f"v1/secrets/{namespace}/git-credentials.yaml")
     eventually(lambda: mirrored.files().keys() >= wanted, "every usual object")
     assert set(mirrored.files()) == wanted
-    assert _resolved(mirrored) == assorted.PRESET.keys()
+    assert _resolved(mirrored) == sample_objects.PRESET.keys()
 
 
-def _replica_sets(mirrored: Mirrored) -> list[Any]:
-    person = admin_of(mirrored)
+def _replica_sets(mirrored: MirroredNamespace) -> list[Any]:
+    person = admin_user(mirrored)
     found: list[Any] = person.ask("GET", person.path("replicasets")).object["items"]
     return found
 
 
 @pytest.mark.scenario("A21")
 def test_everything_leaves_out_the_softly_excluded_until_they_are_named(
-    mirrored: Mirrored, gadgets: Widgets
+    mirrored: MirroredNamespace, gadgets: CustomResource
 ) -> None:
     """`*` brings core types and custom resources; a named plural brings CronJobs."""
     namespace = mirrored.namespace
     mirrored.admin.apply(
-        *assorted.documents(assorted.OTHERS, namespace),
+        *sample_objects.documents(sample_objects.OTHERS, namespace),
         mirrored.config_map("one", a="1"),
         gadgets.one(namespace, "one", spec={"size": 1}),
     )
@@ -104,7 +107,7 @@ def test_everything_leaves_out_the_softly_excluded_until_they_are_named(
     core = {f"v1/configmaps/{namespace}/one.yaml", gadgets.file(namespace, "one")}
     eventually(lambda: core <= mirrored.files().keys(), "core types and custom resources")
     folders = {path.split(f"/{namespace}/")[0] for path in mirrored.files()}
-    assert not folders & assorted.OTHERS.keys()
+    assert not folders & sample_objects.OTHERS.keys()
     mirrored.admin.apply(mirrored.watch_rule({"resources": ["cronjobs", "leases"]}))
     cron = f"batch/v1/cronjobs/{namespace}/web.yaml"
     eventually(lambda: cron in mirrored.files(), "the CronJob")
@@ -113,14 +116,14 @@ def test_everything_leaves_out_the_softly_excluded_until_they_are_named(
 
 
 @pytest.mark.scenario("A23")
-def test_two_rules_for_one_object_make_one_commit(mirrored: Mirrored) -> None:
+def test_two_rules_for_one_object_make_one_commit(mirrored: MirroredNamespace) -> None:
     """One file, one commit, however many rules hit it."""
     mirrored.configured({"resources": ["configmaps"]})
     more = mirrored.watch_rule({"resources": ["configmaps", "services"]})
     mirrored.admin.apply(_named(more, "more"))
     mirrored.await_condition("watchrule", "more", "Ready")
-    await_streams(mirrored)
-    await_streams(mirrored, "more")
+    wait_for_streams(mirrored)
+    wait_for_streams(mirrored, "more")
     alice = mirrored.person("alice")
     alice.apply(mirrored.config_map("one", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/one by user/alice")
@@ -132,37 +135,37 @@ def test_two_rules_for_one_object_make_one_commit(mirrored: Mirrored) -> None:
 
 @pytest.mark.scenario("A24")
 def test_a_namespace_rule_and_a_cluster_rule_do_not_hide_each_other(
-    mirrored: Mirrored, platform: Mirrored
+    mirrored: MirroredNamespace, platform: MirroredNamespace
 ) -> None:
     """Both destinations are complete, before and after the cluster rule came."""
     path = f"v1/configmaps/{mirrored.namespace}"
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
-    configured(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
+    configure_mirror(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
     eventually(lambda: f"{path}/one.yaml" in platform.files(), "the object in the second place")
     mirrored.admin.apply(mirrored.config_map("two", b="2"))
     for place in (mirrored, platform):
         eventually(lambda place=place: f"{path}/two.yaml" in place.files(), "the new object")
     assert set(mirrored.files()) == {f"{path}/one.yaml", f"{path}/two.yaml"}
-    admin_of(mirrored).delete("configmap", "one")
+    admin_user(mirrored).delete("configmap", "one")
     for place in (mirrored, platform):
         eventually(lambda place=place: f"{path}/one.yaml" not in place.files(), "the removal")
 
 
 @pytest.mark.scenario("A25")
-def test_a_new_definition_is_followed_at_once(mirrored: Mirrored) -> None:
+def test_a_new_definition_is_followed_at_once(mirrored: MirroredNamespace) -> None:
     """An instance is in Git seconds after its type is served, under a `*` rule."""
     mirrored.configured({"resources": ["*"]})
-    wanted = Widgets(widgets.unique_group())
-    with widgets.defined(admin_of(mirrored), wanted):
+    wanted = CustomResource(custom_resource.unique_group())
+    with custom_resource.installed_resource(admin_user(mirrored), wanted):
         mirrored.admin.apply(wanted.one(mirrored.namespace, "one", spec={"size": 1}))
         path = wanted.file(mirrored.namespace, "one")
         eventually(lambda: path in mirrored.files(), "the instance")
 
 
-def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: Mirrored) -> None:
+def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: MirroredNamespace) -> None:
     """A misspelt plural is not served; the group that fails is named and blamed for its own."""
-    person, group = admin_of(mirrored), widgets.unique_group()
+    person, group = admin_user(mirrored), custom_resource.unique_group()
     service = {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
@@ -193,16 +196,18 @@ def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: Mirrored) -> None:
         person.ask("DELETE", person.path("apiservice", f"v1.{group}"))
 
 
-def _blames(mirrored: Mirrored, group: str) -> dict[str, Any]:
+def _blames(mirrored: MirroredNamespace, group: str) -> dict[str, Any]:
     told = mirrored.condition("watchrule", "rule", "ResourcesResolved")
     return told if f"API group {group} cannot be discovered" in told.get("message", "") else {}
 
 
 @pytest.mark.scenario("A29")
-def test_an_unrelated_rule_restarts_nothing(mirrored: Mirrored, operator: Operator) -> None:
+def test_an_unrelated_rule_restarts_nothing(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
     """No stream is begun again, and none takes a second snapshot."""
     mirrored.configured({"resources": ["configmaps"]})
-    await_streams(mirrored)
+    wait_for_streams(mirrored)
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     eventually(mirrored.files, "the first file")
     scope = f"v1/configmaps in {mirrored.namespace}"

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from tests.integration.reverser.test_mirror_once import Dumper
-from tests.support.gitserver import commit_files
-from tests.support.left_over import claim
-from tests.support.mirrored import Mirrored
-from tests.support.operator import eventually
-from tests.support.people import admin_of
+from tests.support.git.http_server import commit_files
+from tests.support.processes.operator import eventually
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.leftover_folder import claim
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A56")]
@@ -42,9 +42,9 @@ def _assert_silent(text: str) -> None:
         assert form not in text
 
 
-def test_copies_in_annotations_are_redacted(mirrored: Mirrored) -> None:
+def test_copies_in_annotations_are_redacted(mirrored: MirroredNamespace) -> None:
     """Digests stand for them; a Secret of annotations alone cannot be applied either."""
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     admin.apply(
         _secret(mirrored.namespace, "full", data={"key": ENCODED}),
         _secret(mirrored.namespace, "bare"),
@@ -62,10 +62,10 @@ def test_copies_in_annotations_are_redacted(mirrored: Mirrored) -> None:
     assert admin.get("secret", "bare")["metadata"]["annotations"] == COPIES
 
 
-def test_a_file_that_showed_a_copy_is_rewritten_with_an_event(mirrored: Mirrored) -> None:
+def test_a_file_that_showed_a_copy_is_rewritten_with_an_event(mirrored: MirroredNamespace) -> None:
     """The commit redacts it, one Warning says that history keeps it; later commits say nothing."""
     namespace, folder = mirrored.namespace, mirrored.folder
-    admin = admin_of(mirrored)
+    admin = admin_user(mirrored)
     document = _secret(namespace, "door", data={"key": ENCODED})
     admin.apply(document)
     path = f"v1/secrets/{namespace}/door.yaml"
@@ -89,8 +89,8 @@ def test_a_file_that_showed_a_copy_is_rewritten_with_an_event(mirrored: Mirrored
     assert len(_exposures(mirrored)) == 1
 
 
-def _exposures(mirrored: Mirrored) -> list[dict[str, Any]]:
-    return [row for row in admin_of(mirrored).list("events") if row["reason"] == "SecretsExposed"]
+def _exposures(mirrored: MirroredNamespace) -> list[dict[str, Any]]:
+    return [row for row in admin_user(mirrored).list("events") if row["reason"] == "SecretsExposed"]
 
 
 def test_a_dump_redacts_copies_in_annotations(

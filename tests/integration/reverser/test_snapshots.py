@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from tests.support import cluster as clusters
-from tests.support import widgets
-from tests.support.central import configured
-from tests.support.following import CONFIGMAPS, QUICK, until_synced
-from tests.support.gitserver import commit_files
-from tests.support.left_over import left_over
-from tests.support.mirrored import Mirrored
-from tests.support.operator import eventually
-from tests.support.people import admin_of, swift_person
-from tests.support.watch_proxy import Answer, Seen, WatchProxy
-from tests.support.widgets import Widgets
+from tests.support.cluster import control_plane as clusters
+from tests.support.cluster import custom_resource
+from tests.support.cluster.custom_resource import CustomResource
+from tests.support.git.http_server import commit_files
+from tests.support.kube.reflector_events import CONFIGMAPS, QUICK, collect_until_synced
+from tests.support.kube.watch_proxy import ProxiedRequest, ProxyResponse, WatchProxy
+from tests.support.processes.operator import eventually
+from tests.support.reverser.api_users import admin_user, api_user
+from tests.support.reverser.central_repository import configure_mirror
+from tests.support.reverser.leftover_folder import write_leftover_folder
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope, SnapshotComplete, reflect
@@ -37,13 +37,15 @@ SERVICES = GVR("", "v1", "services")
 
 
 @pytest.mark.scenario("A97")
-def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: Mirrored) -> None:
+def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: MirroredNamespace) -> None:
     """A sweep of v1 types leaves velero.io alone, and the other way round."""
     namespace = mirrored.namespace
-    backups = Widgets("velero.io", plural="backups", kind="Backup")
+    backups = CustomResource("velero.io", plural="backups", kind="Backup")
     old, gone = backups.one(namespace, "old"), mirrored.config_map("old", a="1")
-    left_over(mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"})
-    with widgets.defined(admin_of(mirrored), backups):
+    write_leftover_folder(
+        mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"}
+    )
+    with custom_resource.installed_resource(admin_user(mirrored), backups):
         mirrored.admin.apply(mirrored.config_map("live", a="1"), backups.one(namespace, "live"))
         kept = {"resources": ["backups"], "operations": ["CREATE", "UPDATE"]}
         mirrored.configured({"resources": ["configmaps"]}, kept)
@@ -56,7 +58,7 @@ def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: Mirrored) ->
 
 
 @pytest.mark.scenario("A91")
-def test_an_empty_list_removes_what_a_get_confirms(mirrored: Mirrored) -> None:
+def test_an_empty_list_removes_what_a_get_confirms(mirrored: MirroredNamespace) -> None:
     """SNP-4: nothing is listed, the file's object is asked for by name, then the file goes."""
     service = {
         "apiVersion": "v1",
@@ -64,7 +66,7 @@ def test_an_empty_list_removes_what_a_get_confirms(mirrored: Mirrored) -> None:
         "metadata": {"name": "old", "namespace": mirrored.namespace},
         "spec": {"ports": [{"port": 80}]},
     }
-    left_over(mirrored, service, plurals={"Service": "services"})
+    write_leftover_folder(mirrored, service, plurals={"Service": "services"})
     assert len(mirrored.files()) == 1
     mirrored.configured({"resources": ["services"]})
     eventually(lambda: not mirrored.files(), "the file gone")
@@ -72,7 +74,7 @@ def test_an_empty_list_removes_what_a_get_confirms(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.scenario("A95")
-def test_what_stood_in_an_unclaimed_folder_is_not_swept(mirrored: Mirrored) -> None:
+def test_what_stood_in_an_unclaimed_folder_is_not_swept(mirrored: MirroredNamespace) -> None:
     """A hand-written object file that was there before our claim survives the first sync."""
     foreign = mirrored.config_map("by-hand", a="1")
     path = f"v1/configmaps/{mirrored.namespace}/by-hand.yaml"
@@ -113,16 +115,14 @@ async def test_only_the_word_of_the_server_confirms_an_absence(mirror: Mirror) -
 
 @pytest.mark.scenario("A98")
 def test_namesakes_in_two_namespaces_are_two_objects(
-    platform: Mirrored, mirrored: Mirrored
+    platform: MirroredNamespace, mirrored: MirroredNamespace
 ) -> None:
     """One stream over all namespaces never takes one for the other."""
     with clusters.fresh_namespace(mirrored.desk) as other:
-        people = {
-            name: swift_person(mirrored, "admin", name) for name in (mirrored.namespace, other)
-        }
+        people = {name: api_user(mirrored, "admin", name) for name in (mirrored.namespace, other)}
         for number, (name, person) in enumerate(people.items()):
             person.apply({**mirrored.config_map("same", a=str(number)), **_at(name)})
-        configured(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
+        configure_mirror(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
         _await_values(platform, {mirrored.namespace: "0", other: "1"})
         people[other].apply({**mirrored.config_map("same", a="0"), **_at(other)})
         _await_values(platform, {mirrored.namespace: "0", other: "0"})
@@ -136,7 +136,7 @@ def _at(namespace: str) -> dict[str, Any]:
     return {"metadata": {"name": "same", "namespace": namespace}}
 
 
-def _await_values(platform: Mirrored, wanted: dict[str, str]) -> None:
+def _await_values(platform: MirroredNamespace, wanted: dict[str, str]) -> None:
     def found() -> dict[str, str]:
         texts = {name: platform.file(f"v1/configmaps/{name}/same.yaml") for name in wanted}
         return {
@@ -151,9 +151,9 @@ async def test_a_type_without_watchlist_falls_back_alone(
     cluster: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     """One type is listed as its server demands; its neighbour still streams its snapshot."""
-    refusal = Answer(422, "sendInitialEvents is forbidden for watch", "Invalid")
+    refusal = ProxyResponse(422, "sendInitialEvents is forbidden for watch", "Invalid")
 
-    def refused(seen: Seen) -> bool:
+    def refused(seen: ProxiedRequest) -> bool:
         return seen.is_watchlist and seen.path.endswith("/configmaps")
 
     async with WatchProxy(cluster.admin_kubeconfig) as proxy:
@@ -164,7 +164,7 @@ async def test_a_type_without_watchlist_falls_back_alone(
             for gvr in (CONFIGMAPS, SERVICES):
                 scope = Scope(gvr, namespace)
                 async with aclosing(reflect(connection, scope, QUICK)) as items:
-                    last = (await until_synced(items))[-1]
+                    last = (await collect_until_synced(items))[-1]
                 assert isinstance(last, SnapshotComplete)
                 ways[gvr] = last.via
     assert ways == {CONFIGMAPS: "list", SERVICES: "watchlist"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.gitserver import Served, commit_files
-from tests.support.mirrored import GROUP, Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of
+from tests.support.git.http_server import RunningGitServer, commit_files
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.mirrored_namespace import GROUP, MirroredNamespace
 from tests.unit.runtime.kstatus import judge
 from windlass_dev.git_server.fault_injection import GitFault
 
@@ -20,7 +20,7 @@ _OURS = (("gitrepoconfig", "repo"), ("gitdestination", "destination"), ("watchru
 _PASSES = "windlass_reconciles_total"
 
 
-def _settled(mirrored: Mirrored) -> dict[str, dict[str, Any]]:
+def _settled(mirrored: MirroredNamespace) -> dict[str, dict[str, Any]]:
     """The three objects, once their status says all there is to say."""
 
     def look() -> dict[str, dict[str, Any]]:
@@ -37,7 +37,7 @@ def _settled(mirrored: Mirrored) -> dict[str, dict[str, Any]]:
     eventually(mirrored.files, "a file")
     # A busy destination reports every ten seconds; one that is looked at reports now.
     looked = {"metadata": {"labels": {"looked": "at"}}}
-    admin_of(mirrored).merge("gitdestination", "destination", looked)
+    admin_user(mirrored).merge("gitdestination", "destination", looked)
     return eventually(look, "everything told")
 
 
@@ -48,7 +48,9 @@ def _written(obj: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.scenario("A109")
-def test_passes_that_change_nothing_write_nothing(mirrored: Mirrored, operator: Operator) -> None:
+def test_passes_that_change_nothing_write_nothing(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
     """Many passes later no resourceVersion has moved, so no time of a condition has."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
@@ -57,7 +59,7 @@ def test_passes_that_change_nothing_write_nothing(mirrored: Mirrored, operator: 
     for number in range(10):
         note = {"metadata": {"labels": {"touched": str(number)}}}
         for kind, name in _OURS:
-            admin_of(mirrored).merge(kind, name, note)
+            admin_user(mirrored).merge(kind, name, note)
         eventually(
             lambda least=passes + 3 * (number + 1): _passes(operator) >= least, "another pass"
         )
@@ -78,7 +80,7 @@ def _passes(operator: Operator) -> float:
     return operator.metric(_PASSES)
 
 
-def test_the_first_status_is_true(mirrored: Mirrored) -> None:
+def test_the_first_status_is_true(mirrored: MirroredNamespace) -> None:
     """2.2: once Synced is True and the first sync told, Git has the files and all counts agree."""
     mirrored.admin.apply(*(mirrored.config_map(f"one-{number}", a="1") for number in range(3)))
     mirrored.configured({"resources": ["configmaps"]})
@@ -101,12 +103,14 @@ def test_the_first_status_is_true(mirrored: Mirrored) -> None:
     mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
 
 
-def _first_sync(mirrored: Mirrored) -> dict[str, Any]:
-    rows = admin_of(mirrored).list("events")
+def _first_sync(mirrored: MirroredNamespace) -> dict[str, Any]:
+    rows = admin_user(mirrored).list("events")
     return next((row for row in rows if row["reason"] == "FirstSyncCompleted"), {})
 
 
-def test_changes_that_wait_are_told(mirrored: Mirrored, git_host: Served) -> None:
+def test_changes_that_wait_are_told(
+    mirrored: MirroredNamespace, git_host: RunningGitServer
+) -> None:
     """2.2: a remote that refuses leaves Synced False until it takes what waits."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
@@ -124,13 +128,13 @@ def test_changes_that_wait_are_told(mirrored: Mirrored, git_host: Served) -> Non
     assert len(mirrored.files()) == 2
 
 
-def test_events_tell_the_beginning_once(mirrored: Mirrored) -> None:
+def test_events_tell_the_beginning_once(mirrored: MirroredNamespace) -> None:
     """5.2: the branch, the claim and the first sync are events on the destination."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     wanted = {"BranchCreated", "DestinationClaimed", "FirstSyncCompleted", "SecretsRedacted"}
     eventually(lambda: wanted <= _events(mirrored).keys(), "the events")
-    admin_of(mirrored).delete("watchrule", "rule")
+    admin_user(mirrored).delete("watchrule", "rule")
     mirrored.admin.apply(mirrored.config_map("two", a="1"))
     mirrored.configured({"resources": ["configmaps", "secrets"]})
     eventually(lambda: len(mirrored.files()) == 3, "more files")
@@ -138,7 +142,7 @@ def test_events_tell_the_beginning_once(mirrored: Mirrored) -> None:
     assert {reason: found[reason] for reason in wanted} == dict.fromkeys(wanted, 1)
 
 
-def test_failures_are_warnings_and_recoveries_are_not(mirrored: Mirrored) -> None:
+def test_failures_are_warnings_and_recoveries_are_not(mirrored: MirroredNamespace) -> None:
     """5.2: whoever looks for warnings finds what went wrong, on each of the three kinds."""
     away = mirrored.repo_config({"repoUrl": "https://127.0.0.1:9/nobody.git"})
     rule = mirrored.watch_rule({"resources": ["configmapz"]})
@@ -155,19 +159,19 @@ def test_failures_are_warnings_and_recoveries_are_not(mirrored: Mirrored) -> Non
     assert not {("Normal", reason) for _, reason in failures} & _told(mirrored)
 
 
-def _told(mirrored: Mirrored) -> set[tuple[str, str]]:
+def _told(mirrored: MirroredNamespace) -> set[tuple[str, str]]:
     """Type and reason of every event in the namespace."""
-    return {(row["type"], row["reason"]) for row in admin_of(mirrored).list("events")}
+    return {(row["type"], row["reason"]) for row in admin_user(mirrored).list("events")}
 
 
-def _events(mirrored: Mirrored) -> Counter[str]:
-    rows = admin_of(mirrored).list("events")
+def _events(mirrored: MirroredNamespace) -> Counter[str]:
+    rows = admin_user(mirrored).list("events")
     ours = [row for row in rows if row["involvedObject"]["name"] == "destination"]
     return Counter(row["reason"] for row in ours)
 
 
 @pytest.mark.scenario("A61")
-def test_admission_calls_are_a_condition(mirrored: Mirrored) -> None:
+def test_admission_calls_are_a_condition(mirrored: MirroredNamespace) -> None:
     """2.2: Attributed says that the API server tells who makes changes."""
     mirrored.configured({"resources": ["configmaps"]})
     mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
@@ -179,7 +183,7 @@ def test_admission_calls_are_a_condition(mirrored: Mirrored) -> None:
 @pytest.mark.parametrize(
     "annotation", ["windlass.dev/requestedAt", "reconcile.fluxcd.io/requestedAt"]
 )
-def test_a_request_is_acknowledged_once(mirrored: Mirrored, annotation: str) -> None:
+def test_a_request_is_acknowledged_once(mirrored: MirroredNamespace, annotation: str) -> None:
     """Each kind repeats the request in its status, in one write."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
@@ -187,7 +191,7 @@ def test_a_request_is_acknowledged_once(mirrored: Mirrored, annotation: str) -> 
     moment = "2026-01-01T10:00:00Z"
     note = {"metadata": {"annotations": {annotation: moment}}}
     for kind, name in _OURS:
-        admin_of(mirrored).merge(kind, name, note)
+        admin_user(mirrored).merge(kind, name, note)
     for kind, name in _OURS:
         eventually(
             lambda kind=kind, name=name: (
@@ -202,13 +206,13 @@ def test_a_request_is_acknowledged_once(mirrored: Mirrored, annotation: str) -> 
         assert after[kind]["metadata"]["generation"] == 1
 
 
-def _judged(mirrored: Mirrored, kind: str, name: str) -> str:
+def _judged(mirrored: MirroredNamespace, kind: str, name: str) -> str:
     found = mirrored.admin.get(kind, name)
     return judge(found["metadata"]["generation"], found.get("status", {}))
 
 
 @pytest.mark.scenario("A108")
-def test_programs_read_every_kind_as_meant(mirrored: Mirrored) -> None:
+def test_programs_read_every_kind_as_meant(mirrored: MirroredNamespace) -> None:
     """Current, InProgress and Failed, also for a destination without rules."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.admin.apply(mirrored.secret(), mirrored.repo_config(), mirrored.git_destination())
@@ -232,7 +236,9 @@ def test_programs_read_every_kind_as_meant(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.scenario("A108")
-def test_a_cluster_rule_that_may_not_feed_its_destination_has_failed(mirrored: Mirrored) -> None:
+def test_a_cluster_rule_that_may_not_feed_its_destination_has_failed(
+    mirrored: MirroredNamespace,
+) -> None:
     """A destination outside the install namespace is refused by reason and by summary."""
     mirrored.admin.apply(
         {
@@ -249,11 +255,11 @@ def test_a_cluster_rule_that_may_not_feed_its_destination_has_failed(mirrored: M
         mirrored.await_condition("clusterwatchrule", mirrored.namespace, "AccessDenied")
         assert _judged(mirrored, "clusterwatchrule", mirrored.namespace) == "Failed"
     finally:
-        admin_of(mirrored).delete("clusterwatchrule", mirrored.namespace)
+        admin_user(mirrored).delete("clusterwatchrule", mirrored.namespace)
 
 
 @pytest.mark.scenario("A108")
-def test_kubectl_shows_what_matters_in_columns(mirrored: Mirrored) -> None:
+def test_kubectl_shows_what_matters_in_columns(mirrored: MirroredNamespace) -> None:
     """The columns of each kind, by its short name, with their values."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import forgery
-from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of
+from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser import forged_reviews
+from tests.support.reverser.api_users import admin_user
+from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.api.install.installation import Installation
 from windlass.objects.names import GVR
 from windlass_dev.cluster.installer import install
@@ -42,16 +42,16 @@ def _hook(desk: LocalCluster) -> dict[str, Any]:
 
 
 def test_a_configuration_that_somebody_changed_is_put_right(
-    mirrored: Mirrored, operator: Operator
+    mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """The path and the authority come back, and with them the authors."""
     mirrored.configured({"resources": ["configmaps"]})
-    admin, before = admin_of(mirrored), _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
+    admin, before = admin_user(mirrored), _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
     root = before["url"].partition("/process")[0]
     hooks = _hook(mirrored.desk)["webhooks"]
     hooks[0]["clientConfig"] = {"url": f"{root}/elsewhere"}
     assert admin.ask("PATCH", HOOK, {"webhooks": hooks}, content_type=MERGE).ok
-    eventually(lambda: forgery.address(mirrored.desk) == before["url"], "the path")
+    eventually(lambda: forged_reviews.webhook_url(mirrored.desk) == before["url"], "the path")
     now = _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
     assert now["caBundle"].startswith(before["caBundle"][:100])
     eventually(
@@ -71,14 +71,20 @@ async def test_installing_again_leaves_the_address_alone(
     assert _hook(cluster) == before
 
 
-def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(mirrored: Mirrored) -> None:
+def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(
+    mirrored: MirroredNamespace,
+) -> None:
     """Deleting it is how the path is changed; an API server that is late is still heard."""
     desk = mirrored.desk
-    old = forgery.address(desk)
+    old = forged_reviews.webhook_url(desk)
     assert desk.api.request(SECRET, method="DELETE").ok
-    eventually(lambda: forgery.address(desk) != old, "another path")
-    body = forgery.review("alice", CONFIG_MAPS, None, mirrored.config_map("x"))
-    new = forgery.address(desk)
-    assert [forgery.post(url, body)[0] for url in (new, old, new + "0")] == [200, 200, 404]
+    eventually(lambda: forged_reviews.webhook_url(desk) != old, "another path")
+    body = forged_reviews.admission_review("alice", CONFIG_MAPS, None, mirrored.config_map("x"))
+    new = forged_reviews.webhook_url(desk)
+    assert [forged_reviews.post_review(url, body)[0] for url in (new, old, new + "0")] == [
+        200,
+        200,
+        404,
+    ]
     kept = json.loads(desk.api.request(SECRET).text)["data"]
     assert kept.keys() >= {"ca.crt", "ca.key", "tls.crt", "tls.key", "path", "previous-path"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.gitserver import commit_files, files_at, git
-from tests.support.worker_site import BASE, MAPS, OURS, Site
-from tests.support.worker_site import path_of as _path
+from tests.support.git.http_server import commit_files, files_at, git
+from tests.support.reverser.branch_worker import BASE, MAPS, OURS, WorkerHarness
+from tests.support.reverser.branch_worker import config_map_path as _path
 from windlass.base.errors import Retryable
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
@@ -25,7 +25,7 @@ from windlass.reverser.selection.rules import operation_mask
 from windlass.reverser.selection.type_catalog import TypeCatalog
 
 
-async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site) -> None:
+async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: WorkerHarness) -> None:
     """SNP-11: whoever pushes a claim first has the folder; ours keeps what waits and says why."""
     folder = await site.opened()
     theirs = folder_claim.render_claim(folder_claim.FolderClaim("other-uid", "ns/dest"))
@@ -48,7 +48,7 @@ async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site
     assert _path("one") in files_at(site.repository)
 
 
-async def test_a_destination_taken_away_during_a_race_is_not_written(site: Site) -> None:
+async def test_a_destination_taken_away_during_a_race_is_not_written(site: WorkerHarness) -> None:
     """REF-5: a grant that is withdrawn while we retry ends the retrying."""
     folder = await site.opened()
     site.offer(folder, "one")
@@ -58,7 +58,7 @@ async def test_a_destination_taken_away_during_a_race_is_not_written(site: Site)
     assert taken == []
 
 
-async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
+async def test_a_path_that_is_taken_stays_foreign(site: WorkerHarness) -> None:
     """SNP-10: the file of somebody else is neither replaced nor counted nor ours to remove."""
     commit_files(site.repository, {_path("one"): "kind: Something\n"})
     folder = await site.opened()
@@ -74,7 +74,7 @@ async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
 
 
 @pytest.mark.scenario("A27")
-async def test_a_new_destination_gets_time_for_its_rules(site: Site) -> None:
+async def test_a_new_destination_gets_time_for_its_rules(site: WorkerHarness) -> None:
     """SNP-7: files that lay there before stay until it had that time; files of ours go at once."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
     ours = folder_claim.render_claim(folder_claim.FolderClaim(OURS, "ns/dest"))
@@ -94,7 +94,7 @@ async def test_a_new_destination_gets_time_for_its_rules(site: Site) -> None:
     assert all(one.startswith("[SYNC] 1 object") for one in site.subjects()[:2])
 
 
-async def test_only_events_wait_for_the_commit_window(site: Site) -> None:
+async def test_only_events_wait_for_the_commit_window(site: WorkerHarness) -> None:
     """What a snapshot or a review finds is written at once; a change waits for its window."""
     folder = await site.opened(window_seconds=300.0)
     site.worker.add_snapshot(folder, FolderReview())
@@ -103,7 +103,7 @@ async def test_only_events_wait_for_the_commit_window(site: Site) -> None:
     assert not site.worker._is_due(site.party)
 
 
-async def test_a_file_where_the_folder_should_be_stays(site: Site) -> None:
+async def test_a_file_where_the_folder_should_be_stays(site: WorkerHarness) -> None:
     """SNP-10: a file in place of a parent directory refuses the objects and breaks nothing."""
     commit_files(site.repository, {"clusters": "a file\n"})
     folder = await site.opened()
@@ -115,7 +115,7 @@ async def test_a_file_where_the_folder_should_be_stays(site: Site) -> None:
     assert files_at(site.repository) == {"README.md": "hello\n", "clusters": "a file\n"}
 
 
-async def test_no_window_means_a_commit_for_each_change(site: Site) -> None:
+async def test_no_window_means_a_commit_for_each_change(site: WorkerHarness) -> None:
     """With commitWindow 0s changes that gather while we are busy do not share a commit."""
     folder = await site.opened(window_seconds=0.0)
     for text in ("a: 1\n", "a: 2\n"):
@@ -126,7 +126,7 @@ async def test_no_window_means_a_commit_for_each_change(site: Site) -> None:
     assert site.subjects()[:3] == [f"[CREATE] {two}", f"[UPDATE] {one}", f"[CREATE] {one}"]
 
 
-async def test_a_request_closes_the_window(site: Site) -> None:
+async def test_a_request_closes_the_window(site: WorkerHarness) -> None:
     """CMT-1: somebody who asks does not wait for the end of a long window."""
     folder = await site.opened(window_seconds=300.0)
     site.offer(folder, "one")
@@ -138,7 +138,7 @@ async def test_a_request_closes_the_window(site: Site) -> None:
     assert _path("one") in files_at(site.repository)
 
 
-async def test_what_is_masked_is_counted_without_a_push(site: Site) -> None:
+async def test_what_is_masked_is_counted_without_a_push(site: WorkerHarness) -> None:
     """P12: a window in which nothing may be written still says why."""
     folder = await site.opened()
     before = site.subjects()
@@ -151,7 +151,7 @@ async def test_what_is_masked_is_counted_without_a_push(site: Site) -> None:
 
 
 async def test_objects_are_read_again_only_for_a_remote_that_answers(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-10: while the remote is away identities wait and the API server is left alone."""
     folder = await site.opened()
@@ -171,7 +171,7 @@ async def test_objects_are_read_again_only_for_a_remote_that_answers(
 
 
 async def test_an_object_that_cannot_be_read_again_stays_dirty(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-10: a failing question loses neither its own object nor those behind it."""
     folder = await site.opened()
@@ -193,7 +193,7 @@ async def test_an_object_that_cannot_be_read_again_stays_dirty(
 
 
 async def test_a_store_full_of_old_objects_is_fetched_anew(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-3: what gathers with the commits goes while nothing waits, and writing goes on."""
     folder = await site.opened()
@@ -225,7 +225,7 @@ RACES = (
 
 @pytest.mark.scenario("A74")
 async def test_whatever_a_server_says_of_a_race_the_ref_decides(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-7: the branch moved, so we plan on the new tip; the words play no part."""
     folder = await site.opened()
@@ -254,7 +254,7 @@ async def test_whatever_a_server_says_of_a_race_the_ref_decides(
     assert git(site.repository, "rev-list", "--merges", "main") == ""
 
 
-async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Site) -> None:
+async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: WorkerHarness) -> None:
     """Whoever is taken away while others write is not written, and nothing fails."""
     site.attach()
     party, before = site.party, site.subjects()
@@ -268,7 +268,9 @@ async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Site)
 
 
 @pytest.mark.parametrize("inner", [BASE, f"{BASE}/deeper"])
-async def test_of_two_namespaces_the_first_push_has_the_folder(site: Site, inner: str) -> None:
+async def test_of_two_namespaces_the_first_push_has_the_folder(
+    site: WorkerHarness, inner: str
+) -> None:
     """GIT-2: both are open until one has its claim in Git; the other is told and writes nothing."""
     idle = await site.opened(key=Key("evil", "older"), created="2020-01-01", base_folder=inner)
     mine = await site.opened(created="2026-01-01")
@@ -288,7 +290,7 @@ async def test_of_two_namespaces_the_first_push_has_the_folder(site: Site, inner
     assert files_at(site.repository) == before
 
 
-async def test_a_refused_folder_stays_refused_while_it_is_tried_again(site: Site) -> None:
+async def test_a_refused_folder_stays_refused_while_it_is_tried_again(site: WorkerHarness) -> None:
     """A destination that comes or goes makes others try; their status does not change for it."""
     holder = await site.opened()
     site.offer(holder, "one")
@@ -303,7 +305,7 @@ async def test_a_refused_folder_stays_refused_while_it_is_tried_again(site: Site
     assert below.error.reason == "OverlappingBaseFolder"
 
 
-async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: Site) -> None:
+async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: WorkerHarness) -> None:
     """GIT-2: both have something to write in the same push; one claims, the other is told."""
     one = await site.opened(key=Key("evil", "older"), created="2020-01-01")
     other = await site.opened(created="2026-01-01")
@@ -320,7 +322,7 @@ async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: Site
 
 
 @pytest.mark.parametrize("live", [True, False])
-async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> None:
+async def test_no_commit_is_larger_than_its_ceilings(site: WorkerHarness, live: bool) -> None:
     """--git-batch-max-files and -bytes-mib hold for each commit, also of a snapshot."""
     folder = await site.opened(window_seconds=300.0)
     for number in range(450):
@@ -341,7 +343,9 @@ async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> 
     assert len(site.heard.pushed) == 1
 
 
-async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(site: Site) -> None:
+async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(
+    site: WorkerHarness,
+) -> None:
     """2.2: a long commitWindow gathers commits; it does not keep Synced from being True."""
     folder = await site.opened(window_seconds=300.0)
     site.worker.add_snapshot(

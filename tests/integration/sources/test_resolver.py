@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.support.gitserver import PASSWORD, Served, commit_files, git, git_settings, serving, tips
+from tests.support.git.http_server import (
+    PASSWORD,
+    RunningGitServer,
+    branch_tips,
+    commit_files,
+    git,
+    git_settings,
+    running_git_server,
+)
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git import ls_remote
@@ -28,7 +36,7 @@ from windlass_dev.git_server.smart_http import GitServer
 class Desk:
     """A resolver and a repository with tags, a pull request and a commit behind the tip."""
 
-    def __init__(self, tmp_path: Path, served: Served) -> None:
+    def __init__(self, tmp_path: Path, served: RunningGitServer) -> None:
         self.served = served
         self.git = Git(git_settings(tmp_path))
         self.scratch = tmp_path / "scratch"
@@ -38,7 +46,7 @@ class Desk:
         )
         self.resolver = Resolver(self.git, self.listings, self.scratch, SystemClock())
         self.repository = served.create("a", {"x": "1"})
-        self.first = tips(self.repository)["main"]
+        self.first = branch_tips(self.repository)["main"]
         self.tip = commit_files(self.repository, {"x": "2"})
         for args in (("light",), ("-a", "-m", "1", "heavy"), ("-a", "-m", "2", "nested", "heavy")):
             git(self.repository, "tag", *args, *(("main",) if "nested" not in args else ()))
@@ -62,14 +70,14 @@ class Desk:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path) -> Iterator[RunningGitServer]:
     """A server without credentials."""
-    with serving(tmp_path / "srv") as running:
+    with running_git_server(tmp_path / "srv") as running:
         yield running
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, served: Served) -> AsyncIterator[Desk]:
+async def desk(tmp_path: Path, served: RunningGitServer) -> AsyncIterator[Desk]:
     """A resolver on that server."""
     made = Desk(tmp_path, served)
     yield made
@@ -251,7 +259,9 @@ async def test_a_certificate_nobody_knows(tmp_path: Path) -> None:
     """TLSFailed, and the password stays here."""
     pem = tmp_path / "tls.pem"
     trustme.CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(pem))
-    with serving(tmp_path / "srv", password=PASSWORD, certificate=pem, key=pem) as served:
+    with running_git_server(
+        tmp_path / "srv", password=PASSWORD, certificate=pem, key=pem
+    ) as served:
         remote = Remote.parse(served.server.url("a").replace("127.0.0.1", "localhost"))
         git_of_test = Git(git_settings(tmp_path))
         resolver = Resolver(git_of_test, RefListings(git_of_test), tmp_path / "s", SystemClock())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import OWNER, PLACE, assembled
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import OWNER, PLACE, build_bundle
 from windlass.environments import inventory
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import kinds
@@ -21,7 +21,7 @@ DATA = InventoryEntry("", "PersistentVolumeClaim", "data", "u2")
 
 
 def _bundle(*objects: Object) -> Bundle:
-    return assembled(objects, PLACE)
+    return build_bundle(objects, PLACE)
 
 
 def _live(obj: Object, uid: str, manager: str = FIELD_MANAGER) -> Any:
@@ -92,7 +92,7 @@ def test_what_is_not_marked_as_ours_stays() -> None:
 @pytest.mark.parametrize(("said", "goes"), [(None, False), ("false", False), ("true", True)])
 def test_data_goes_only_where_that_was_said(said: str | None, goes: bool) -> None:
     """A volume that is no longer wanted stays, unless it says itself that it may go."""
-    claim = written.of("v1", "PersistentVolumeClaim", "data")
+    claim = written.make_object("v1", "PersistentVolumeClaim", "data")
     if said is not None:
         claim["metadata"]["annotations"] = {PRUNE: said}
     assert inventory.may_delete(DATA, _live(claim, "u2"), OWNER.uid) is goes
@@ -117,7 +117,7 @@ def test_a_lost_inventory_is_found_again() -> None:
         **template,
         "metadata": {**template["metadata"], "annotations": {}, "name": "made-by-controller"},
     }
-    own = _live(written.of("v1", "ConfigMap", "x"), "u6")
+    own = _live(written.make_object("v1", "ConfigMap", "x"), "u6")
     del own["metadata"]["annotations"][bundles.APPLIED_HASH]
     foreign = _live(written.service("other"), "u8")
     foreign["metadata"]["labels"] = {}

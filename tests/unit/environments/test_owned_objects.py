@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.manifests import OWNER
+from tests.support.environments.manifests import OWNER
 from windlass.environments import owned_objects, ownership
 from windlass.environments.isolation import quota
 from windlass.environments.isolation.quota import ContainerBounds

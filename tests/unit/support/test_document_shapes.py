@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tests.support import document_shapes
+from tests.support.repository import document_shapes
 
 
 class _Point(msgspec.Struct, array_like=True):
@@ -38,8 +38,8 @@ class _Changed(msgspec.Struct, rename="camel", omit_defaults=True):
 
 def test_a_shape_is_what_is_encoded() -> None:
     """Names of classes are not in it, nor those of fields that are encoded otherwise."""
-    shape = document_shapes.of_struct(_Kept)
-    assert shape == document_shapes.of_struct(_Renamed)
+    shape = document_shapes.struct_shape(_Kept)
+    assert shape == document_shapes.struct_shape(_Renamed)
     assert shape == {
         ". omits defaults",
         ".lastSeen str(max_length=8)",
@@ -54,7 +54,7 @@ def test_a_shape_is_what_is_encoded() -> None:
 
 def test_a_changed_document_is_found_by_what_it_still_has() -> None:
     """So the difference can be told field by field."""
-    kept, changed = document_shapes.of_struct(_Kept), document_shapes.of_struct(_Changed)
-    point = document_shapes.of_struct(_Point)
+    kept, changed = document_shapes.struct_shape(_Kept), document_shapes.struct_shape(_Changed)
+    point = document_shapes.struct_shape(_Point)
     assert kept != changed
-    assert document_shapes.nearest(kept, [point, changed]) == changed
+    assert document_shapes.nearest_shape(kept, [point, changed]) == changed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support import scenarios
-from tests.support.specification import Definition
+from tests.support.plugins import scenario_report
+from tests.support.repository.specification import Definition
 
 _WIDTH = 40
 _SCENARIOS = (
@@ -23,7 +23,7 @@ def test_a_scenario_is_followed_by_its_tests_and_results() -> None:
         ("A2", "tests/a/test_b.py::test_b"): "passed",
         ("A2", "tests/a/test_a.py::test_a"): "skipped",
     }
-    assert list(scenarios.result_lines(results, _SCENARIOS, _WIDTH)) == [
+    assert list(scenario_report.result_lines(results, _SCENARIOS, _WIDTH)) == [
         "A2    Wrong credentials are reported an…",
         "      tests/a/test_a.py::test_a  skipped",
         "      tests/a/test_b.py::test_b  passed",
@@ -36,19 +36,19 @@ def test_cases_of_one_test_are_counted() -> None:
     """A parametrized test is one line, with how many of its cases ended how."""
     results = {("A10", f"test_a.py::test_a[{case}]"): "passed" for case in range(3)}
     results["A10", "test_a.py::test_a[x]"] = "failed"
-    _, line = scenarios.result_lines(results, _SCENARIOS, _WIDTH)
+    _, line = scenario_report.result_lines(results, _SCENARIOS, _WIDTH)
     assert line == "      test_a.py::test_a  1 failed, 3 passed"
 
 
 def test_an_id_without_a_definition_is_shown_as_such() -> None:
     """The table is complete also where a document is not."""
-    first, _ = scenarios.result_lines({("A3", "test"): "passed"}, _SCENARIOS, _WIDTH)
+    first, _ = scenario_report.result_lines({("A3", "test"): "passed"}, _SCENARIOS, _WIDTH)
     assert first == "A3    (not defined in docs/spec)"
 
 
 def test_scenarios_without_a_test_stand_by_document() -> None:
     """Planned ones are not among them."""
-    assert list(scenarios.untested_lines(_SCENARIOS, {"A10"}, _WIDTH)) == [
+    assert list(scenario_report.untested_lines(_SCENARIOS, {"A10"}, _WIDTH)) == [
         "reverser.md: 1",
         "A2    Wrong credentials are reported an…",
         "attacks.md: 1",
@@ -58,4 +58,7 @@ def test_scenarios_without_a_test_stand_by_document() -> None:
 
 def test_planned_scenarios_stand_apart() -> None:
     """Those that carry the mark, and no others."""
-    assert list(scenarios.planned_lines(_SCENARIOS, _WIDTH)) == ["reverser.md: 1", "A52   Encrypt."]
+    assert list(scenario_report.planned_lines(_SCENARIOS, _WIDTH)) == [
+        "reverser.md: 1",
+        "A52   Encrypt.",
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.support.source_texts import Sources, calls, grouped, keys_read
+from tests.support.repository.source_texts import Sources, calls, grouped, keys_read
 
 _BEFORE = {
     "rooms/names.py": 'PREFIX = "example.org/"\nFINALIZER = PREFIX + "finalizer"\n',

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import specification
-from tests.support.specification import Definition
+from tests.support.repository import specification
+from tests.support.repository.specification import Definition
 
 
 def _read(*lines: str) -> list[Definition]:

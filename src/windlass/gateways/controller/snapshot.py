@@ -12,11 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from windlass.api.kinds.ignitionsync import KIND
-from windlass.gateways.controller.gateway_cache import (
-    CONFIG_MAPS,
-    ROLE_BINDINGS,
-    GatewayCache,
-)
+from windlass.gateways.controller.gateway_cache import CONFIG_MAPS, ROLE_BINDINGS, GatewayCache
 from windlass.gateways.status.pod_discovery import ObservedPod, PodClaim
 from windlass.gateways.wire import agent_objects, agent_report
 from windlass.gateways.wire.agent_objects import ObjectOwner

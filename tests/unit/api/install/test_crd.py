@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kinds import kind_of
+from tests.support.cluster.api_kinds import get_kind
 from windlass.api.install import crd
 from windlass.api.kinds.registry import KINDS
 from windlass.api.schema.kind import Kind
@@ -84,7 +84,7 @@ def test_every_list_says_how_it_merges(kind: Kind) -> None:
 def test_no_rule_stands_on_the_address_itself(kind: str, parent: str) -> None:
     """Rules about an address stand on its parent, with the path of the field."""
     place, _, field = parent.rpartition(".")
-    nodes = dict(_nodes(_schema(kind_of(kind))))
+    nodes = dict(_nodes(_schema(get_kind(kind))))
     assert set(nodes[parent]) == {"description", "type", "minLength", "maxLength"}
     paths = [rule["fieldPath"] for rule in nodes[place]["x-kubernetes-validations"]]
     assert paths == [f".{field}"] * 8
@@ -92,7 +92,7 @@ def test_no_rule_stands_on_the_address_itself(kind: str, parent: str) -> None:
 
 def test_required_and_defaults() -> None:
     """Fields without default are required; scalars publish their default."""
-    spec = _schema(kind_of("GitDestination"))["properties"]["spec"]
+    spec = _schema(get_kind("GitDestination"))["properties"]["spec"]
     assert spec["required"] == ["repoRef", "branch", "baseFolder"]
     assert spec["properties"]["createBranch"]["default"] is False
     assert "default" not in spec["properties"]["allowedNamespaces"]
@@ -133,7 +133,7 @@ def test_groups_and_categories() -> None:
 
 def test_parents_are_filled_in() -> None:
     """Objects whose presence means nothing get a default, so that what is below them shows."""
-    spec = _schema(kind_of("IgnitionSync"))["properties"]["spec"]["properties"]
+    spec = _schema(get_kind("IgnitionSync"))["properties"]["spec"]["properties"]
     filled = {name for name, node in spec.items() if node.get("default") == {}}
     assert filled == {"polling", "normalize", "ignition", "safety", "drift", "agent"}
     assert spec["ignition"]["properties"]["scan"]["default"] == {}
@@ -143,5 +143,5 @@ def test_parents_are_filled_in() -> None:
 
 def test_a_long_name_is_refused_by_the_root() -> None:
     """The name of an IgnitionSync becomes a label and is bounded as one."""
-    (rule,) = _schema(kind_of("IgnitionSync"))["x-kubernetes-validations"]
+    (rule,) = _schema(get_kind("IgnitionSync"))["x-kubernetes-validations"]
     assert rule["rule"] == "size(self.metadata.name) <= 63"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kinds import kind_of
+from tests.support.cluster.api_kinds import get_kind
 from tests.unit.api.corpus import cases
 from tests.unit.api.trial import CANARY, GOOD, Case
 from windlass.api.kinds.gitdestination import GitDestination
@@ -82,9 +82,9 @@ def test_every_case_of_the_corpus() -> None:
 
 def _accepts(trial: Case) -> bool:
     try:
-        kind_of(trial.kind).resource.decode(_raw(trial.spec))
+        get_kind(trial.kind).resource.decode(_raw(trial.spec))
     except Stalled as refusal:
-        return refusal.reason != kind_of(trial.kind).resource.invalid_reason
+        return refusal.reason != get_kind(trial.kind).resource.invalid_reason
     return True
 
 
@@ -96,7 +96,7 @@ def test_refusals_name_the_field_and_hold_no_token() -> None:
         if trial.good or field is None:
             continue
         with pytest.raises(Stalled) as caught:
-            kind_of(trial.kind).resource.decode(_raw(trial.spec))
+            get_kind(trial.kind).resource.decode(_raw(trial.spec))
         assert field in str(caught.value)
         assert CANARY not in str(caught.value)
         assert CANARY not in str(caught.value.__cause__ or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.packet_filter import Packet, PacketFilter
+from tests.support.cluster.iptables_simulator import Packet, PacketFilter
 from windlass_dev.netpol import iptables_chains, policy_decoder
 from windlass_dev.netpol.policy_model import ContainerPort, PolicyInputs, PolicyPod
 

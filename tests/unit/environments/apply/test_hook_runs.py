@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import manifests as written
+from tests.support.environments import manifests as written
 from windlass.environments.apply.hook_runs import HookRuns
 from windlass.environments.bundle.bundle import Member
 from windlass.environments.bundle.kinds import ALLOWED_KINDS, Stage
@@ -69,7 +69,7 @@ def test_a_failed_hook_is_named_with_its_reason() -> None:
 )
 def test_a_hook_that_is_a_pod_has_to_end(phase: str, reason: str) -> None:
     """One that is ready would do for a workload, not for a hook."""
-    pod = written.of("v1", "Pod", "migrate", spec=written.pod_spec())
+    pod = written.make_object("v1", "Pod", "migrate", spec=written.pod_spec())
     pod["metadata"]["creationTimestamp"] = MADE.isoformat().replace("+00:00", "Z")
     member = Member(ALLOWED_KINDS["", "Pod"].gvr, Stage.WORKLOADS, pod)
     ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import OWNER, PLACE
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import OWNER, PLACE
 from windlass.environments import owned_objects
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import kinds
@@ -18,7 +18,7 @@ from windlass.objects.names import Object
 
 
 def _assembled(*objects: Object) -> Bundle:
-    return written.assembled(objects, PLACE)
+    return written.build_bundle(objects, PLACE)
 
 
 def _refused(*objects: Object) -> BundleRefused:
@@ -31,7 +31,7 @@ def test_another_team_is_no_other_revision() -> None:
     """Its label is applied; nothing that ended runs again for it, and no pod starts anew."""
     one = _assembled(written.deployment(), written.job())
     place = replace(PLACE, owner=replace(OWNER, team="other"))
-    two = written.assembled([written.deployment(), written.job()], place)
+    two = written.build_bundle([written.deployment(), written.job()], place)
     assert two.digest == one.digest
     for before, after in zip(one.members, two.members, strict=True):
         assert after.applied_hash == before.applied_hash
@@ -45,9 +45,11 @@ def test_all_offenders_are_named_at_once() -> None:
     rbac = "rbac.authorization.k8s.io/v1"
     refusal = _refused(
         written.deployment(),
-        written.of(rbac, "ClusterRoleBinding", "admin"),
-        written.of("v1", "Namespace", "other"),
-        written.of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org"),
+        written.make_object(rbac, "ClusterRoleBinding", "admin"),
+        written.make_object("v1", "Namespace", "other"),
+        written.make_object(
+            "apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org"
+        ),
     )
     assert refusal.reason == "KindNotAllowed"
     for name in (
@@ -76,7 +78,7 @@ def test_all_offenders_are_named_at_once() -> None:
 )
 def test_what_is_not_named_is_refused(api_version: str, kind: str) -> None:
     """And told what to do."""
-    refusal = _refused(written.of(api_version, kind, "x"))
+    refusal = _refused(written.make_object(api_version, kind, "x"))
     assert refusal.reason == "KindNotAllowed"
     assert f"kind {kind} (" in str(refusal)
     assert "is not allowed; remove it" in str(refusal)
@@ -85,7 +87,7 @@ def test_what_is_not_named_is_refused(api_version: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "Anything"])
 def test_a_kind_of_somebody_else_is_unknown(kind: str) -> None:
     """A kind counts with its group: a namesake in another group is somebody else's."""
-    refusal = _refused(written.of("example.org/v1", kind, "x"))
+    refusal = _refused(written.make_object("example.org/v1", kind, "x"))
     assert refusal.reason == "KindUnknown"
     assert f"kind {kind} of example.org is unknown" in str(refusal)
 
@@ -108,7 +110,7 @@ def test_an_older_group_or_version_names_its_successor(
     api_version: str, kind: str, now: str
 ) -> None:
     """It has other fields, so nobody rewrites the object but its author."""
-    refusal = _refused(written.of(api_version, kind, "x"))
+    refusal = _refused(written.make_object(api_version, kind, "x"))
     assert refusal.reason == "ApiVersionNotSupported"
     assert f"apiVersion {api_version} is not supported; rewrite the object for {now}" in str(
         refusal
@@ -134,10 +136,10 @@ def test_a_container_stays_below_the_maximum(part: str) -> None:
         resources: Object = {part: {"memory": amount, "example.org/gpu": "9000"}}
         obj = written.deployment("web", written.container(resources=resources))
         if is_fine:
-            assert written.assembled([obj], place).members
+            assert written.build_bundle([obj], place).members
             continue
         with pytest.raises(BundleRefused) as caught:
-            written.assembled([obj], place)
+            written.build_bundle([obj], place)
         assert caught.value.reason == "LimitAboveMaximum"
         assert f"containers[0].resources.{part}.memory: exceeds the maximum of 1Gi" in str(
             caught.value
@@ -147,12 +149,16 @@ def test_a_container_stays_below_the_maximum(part: str) -> None:
 def test_pods_of_a_replication_controller_follow_its_template() -> None:
     """It never replaces pods itself, so another template is another object."""
     spec: Object = {"template": {"metadata": {}, "spec": written.pod_spec()}}
-    first = _assembled(written.of("v1", "ReplicationController", "x", spec=spec)).members[0]
+    first = _assembled(written.make_object("v1", "ReplicationController", "x", spec=spec)).members[
+        0
+    ]
     scaled = _assembled(
-        written.of("v1", "ReplicationController", "x", spec={**spec, "replicas": 3})
+        written.make_object("v1", "ReplicationController", "x", spec={**spec, "replicas": 3})
     ).members[0]
     other: Object = {"template": {"spec": written.container(image="example.org/app:2")}}
-    changed = _assembled(written.of("v1", "ReplicationController", "x", spec=other)).members[0]
+    changed = _assembled(
+        written.make_object("v1", "ReplicationController", "x", spec=other)
+    ).members[0]
     assert first.stage == Stage.WORKLOADS
     assert not bundles.replaces_pods(scaled.object, first.object)
     assert bundles.replaces_pods(changed.object, first.object)
@@ -162,7 +168,9 @@ def test_pods_of_a_replication_controller_follow_its_template() -> None:
 
 def test_many_offenders_are_counted() -> None:
     """The message stays readable; the offences are all there."""
-    refusal = _refused(*(written.of("v1", "Namespace", f"n{number}") for number in range(30)))
+    refusal = _refused(
+        *(written.make_object("v1", "Namespace", f"n{number}") for number in range(30))
+    )
     assert len(refusal.violations) == 30
     assert str(refusal).endswith("; and 20 more")
 
@@ -170,10 +178,10 @@ def test_many_offenders_are_counted() -> None:
 def test_offences_of_several_kinds_are_told_together() -> None:
     """The gravest gives the reason."""
     refusal = _refused(
-        written.of("v1", "Namespace", "n"),
+        written.make_object("v1", "Namespace", "n"),
         written.service("s", type="ExternalName"),
-        written.of("v1", "ConfigMap", "c", data=5),
-        written.of("v1", "ConfigMap", "windlass-inventory"),
+        written.make_object("v1", "ConfigMap", "c", data=5),
+        written.make_object("v1", "ConfigMap", "windlass-inventory"),
     )
     assert refusal.reason == "KindNotAllowed"
     assert {one.reason for one in refusal.violations} == {
@@ -187,7 +195,7 @@ def test_offences_of_several_kinds_are_told_together() -> None:
 @pytest.mark.scenario("E69")
 def test_a_foreign_namespace_is_overwritten_and_noted() -> None:
     """Charts often carry one; everything goes into ours."""
-    obj = written.of("v1", "ConfigMap", "c")
+    obj = written.make_object("v1", "ConfigMap", "c")
     obj["metadata"]["namespace"] = "production"
     found = _assembled(obj)
     assert found.members[0].object["metadata"]["namespace"] == PLACE.namespace
@@ -199,10 +207,15 @@ def test_a_foreign_namespace_is_overwritten_and_noted() -> None:
 @pytest.mark.scenario("E69")
 def test_an_object_of_the_operator_is_refused() -> None:
     """By its kind and its name, also where the kind alone would be refused."""
-    assert _refused(written.of("v1", "ResourceQuota", "default-quota")).reason == "NameReserved"
-    assert _refused(written.of("v1", "ServiceAccount", "default")).reason == "NameReserved"
-    assert _refused(written.of("v1", "Secret", "windlass-release-3")).reason == "NameReserved"
-    assert _assembled(written.of("v1", "ConfigMap", "default-quota")).members
+    assert (
+        _refused(written.make_object("v1", "ResourceQuota", "default-quota")).reason
+        == "NameReserved"
+    )
+    assert _refused(written.make_object("v1", "ServiceAccount", "default")).reason == "NameReserved"
+    assert (
+        _refused(written.make_object("v1", "Secret", "windlass-release-3")).reason == "NameReserved"
+    )
+    assert _assembled(written.make_object("v1", "ConfigMap", "default-quota")).members
 
 
 def test_everything_the_operator_keeps_is_reserved() -> None:
@@ -215,7 +228,7 @@ def test_everything_the_operator_keeps_is_reserved() -> None:
         owned_objects.limit_range(place, OWNER, {}),
         owned_objects.resource_quota(place, OWNER, {}),
         owned_objects.config_map(place, OWNER, "windlass-inventory", {}),
-        written.of("v1", "ServiceAccount", owned_objects.APPLIER_NAME),
+        written.make_object("v1", "ServiceAccount", owned_objects.APPLIER_NAME),
     )
     for obj in kept:
         assert kinds.is_reserved(obj["kind"], obj["metadata"]["name"])
@@ -224,9 +237,11 @@ def test_everything_the_operator_keeps_is_reserved() -> None:
 def test_what_charts_bring_as_a_matter_of_course_is_dropped_and_listed() -> None:
     """The operator makes doors and fences itself."""
     found = _assembled(
-        written.of("networking.k8s.io/v1", "NetworkPolicy", "open", spec={"podSelector": {}}),
-        written.of("networking.k8s.io/v1", "Ingress", "web"),
-        written.of("gateway.networking.k8s.io/v1", "HTTPRoute", "web", metadata=[]),
+        written.make_object(
+            "networking.k8s.io/v1", "NetworkPolicy", "open", spec={"podSelector": {}}
+        ),
+        written.make_object("networking.k8s.io/v1", "Ingress", "web"),
+        written.make_object("gateway.networking.k8s.io/v1", "HTTPRoute", "web", metadata=[]),
         written.service(),
     )
     assert [str(member) for member in found.members] == ["Service/web"]
@@ -236,9 +251,9 @@ def test_what_charts_bring_as_a_matter_of_course_is_dropped_and_listed() -> None
 
 def test_an_object_that_stands_there_twice_is_refused() -> None:
     """One would overwrite the other; also if they named different namespaces."""
-    other = written.of("v1", "ConfigMap", "c", data={"a": "b"})
+    other = written.make_object("v1", "ConfigMap", "c", data={"a": "b"})
     other["metadata"]["namespace"] = "elsewhere"
-    refusal = _refused(written.of("v1", "ConfigMap", "c"), other)
+    refusal = _refused(written.make_object("v1", "ConfigMap", "c"), other)
     assert refusal.reason == "ConfigInvalid"
     assert "ConfigMap/c: duplicate object" in str(refusal)
 
@@ -247,13 +262,13 @@ def test_objects_are_applied_in_stages() -> None:
     """What others need comes first."""
     target = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
     found = _assembled(
-        written.of("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=target),
+        written.make_object("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=target),
         written.deployment(),
         written.service(),
-        written.of("v1", "PersistentVolumeClaim", "data"),
-        written.of("v1", "Secret", "s"),
-        written.of("v1", "ConfigMap", "c"),
-        written.of("v1", "ServiceAccount", "a"),
+        written.make_object("v1", "PersistentVolumeClaim", "data"),
+        written.make_object("v1", "Secret", "s"),
+        written.make_object("v1", "ConfigMap", "c"),
+        written.make_object("v1", "ServiceAccount", "a"),
     )
     assert [member.stage for member in found.members] == [
         Stage.ACCOUNTS,
@@ -268,7 +283,7 @@ def test_objects_are_applied_in_stages() -> None:
 
 def test_a_secret_is_encoded_as_the_server_stores_it() -> None:
     """Plain text wins over encoded text of the same name, as it does on the server."""
-    secret = written.of(
+    secret = written.make_object(
         "v1", "Secret", "s", data={"a": "YQ==", "b": "Yg=="}, stringData={"b": "ä", "c": ""}
     )
     obj = _assembled(secret).members[0].object
@@ -284,7 +299,7 @@ def test_the_hash_follows_the_object() -> None:
     assert first.members[0].applied_hash == again.members[0].applied_hash
     assert first.members[0].applied_hash != other.members[0].applied_hash
     assert (first.digest == again.digest, first.digest == other.digest) == (True, False)
-    moved = written.assembled([written.deployment()], replace(PLACE, namespace="env-x"))
+    moved = written.build_bundle([written.deployment()], replace(PLACE, namespace="env-x"))
     assert moved.digest != first.digest
 
 
@@ -323,6 +338,8 @@ def test_an_account_of_the_bundle_may_be_used() -> None:
     """And no other: only what comes along is known to have no rights."""
     pod = written.pod_spec(serviceAccountName="worker")
     assert _refused(written.deployment("web", pod)).reason == "FieldNotAllowed"
-    assert _assembled(written.deployment("web", pod), written.of("v1", "ServiceAccount", "worker"))
-    foreign = written.of("example.org/v1", "ServiceAccount", "worker")
+    assert _assembled(
+        written.deployment("web", pod), written.make_object("v1", "ServiceAccount", "worker")
+    )
+    foreign = written.make_object("example.org/v1", "ServiceAccount", "worker")
     assert "is not a ServiceAccount" in str(_refused(written.deployment("web", pod), foreign))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import container, pod_spec
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import container, pod_spec
 from windlass.environments.bundle import field_rules, shapes
 from windlass.objects.names import JSON, Object
 
@@ -75,7 +75,7 @@ PODS: list[tuple[str, Object]] = [
 
 def _workload(kind: str, pod: Object) -> Object:
     if kind == "Pod":
-        return written.of("v1", "Pod", "x", spec=pod)
+        return written.make_object("v1", "Pod", "x", spec=pod)
     if kind == "Job":
         return written.job("x", pod)
     if kind == "CronJob":
@@ -155,8 +155,8 @@ def test_services_inside_are_fine(spec: dict[str, JSON]) -> None:
 
 def test_no_token_comes_with_a_secret_or_an_account() -> None:
     """Neither a Secret that the server fills with one nor an account that mounts one."""
-    secret = written.of("v1", "Secret", "t", type="kubernetes.io/service-account-token")
-    account = written.of("v1", "ServiceAccount", "a", automountServiceAccountToken=True)
+    secret = written.make_object("v1", "Secret", "t", type="kubernetes.io/service-account-token")
+    account = written.make_object("v1", "ServiceAccount", "a", automountServiceAccountToken=True)
     assert _found(secret) == ["Secret/t type"]
     assert _found(account) == ["ServiceAccount/a automountServiceAccountToken"]
 
@@ -166,7 +166,7 @@ def test_no_token_comes_with_a_secret_or_an_account() -> None:
     [
         written.service("x", selector={"catalyst.dev/branch": "main"}),
         written.deployment("x", selector={"matchLabels": {"catalyst.dev/branch": "main"}}),
-        written.of(
+        written.make_object(
             "policy/v1",
             "PodDisruptionBudget",
             "x",

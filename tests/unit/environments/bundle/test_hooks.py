@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import OWNER, PLACE
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import OWNER, PLACE
 from windlass.environments import inventory as ledgers
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import hooks
@@ -84,7 +84,7 @@ def test_what_never_runs_is_left_out_and_named() -> None:
 
 
 def _map(name: str, events: str, weight: str = "0", kind: str = "ConfigMap") -> Object:
-    found = written.of("v1", kind, name, data={})
+    found = written.make_object("v1", kind, name, data={})
     found["metadata"]["annotations"] = {
         hooks.HOOK_ANNOTATION: events,
         hooks.WEIGHT_ANNOTATION: weight,
@@ -94,7 +94,7 @@ def _map(name: str, events: str, weight: str = "0", kind: str = "ConfigMap") -> 
 
 def test_other_kinds_have_their_turn_too() -> None:
     """At one weight what Jobs and Pods may need comes before them; later weights come later."""
-    pod = written.of("v1", "Pod", "b", spec=written.pod_spec())
+    pod = written.make_object("v1", "Pod", "b", spec=written.pod_spec())
     pod["metadata"]["annotations"] = {hooks.HOOK_ANNOTATION: "pre-install"}
     made = _bundle(
         _hook("a", "pre-install"),
@@ -108,13 +108,13 @@ def test_other_kinds_have_their_turn_too() -> None:
     assert _names(made, "preDeploy", is_upgrade=False) == ["z", "y", "a", "b", "late"]
     assert _names(made, "postDeploy", is_upgrade=True) == ["other"]
     assert [member.name for member in made.members] == ["web"]
-    broken = written.of("v1", "ConfigMap", "a", metadata={"name": "a", "annotations": [1]})
+    broken = written.make_object("v1", "ConfigMap", "a", metadata={"name": "a", "annotations": [1]})
     assert hooks.parse_hook(broken) is None
 
 
 def test_a_hook_pod_is_another_one_too_and_a_map_is_not() -> None:
     """What runs to an end runs for one revision; the rest is applied in place."""
-    pod = written.of("v1", "Pod", "a", spec=written.pod_spec())
+    pod = written.make_object("v1", "Pod", "a", spec=written.pod_spec())
     pod["metadata"]["annotations"] = {hooks.HOOK_ANNOTATION: "pre-upgrade"}
     plain = _map("m", "pre-upgrade")
     first, second = _bundle(pod, plain, written.deployment()), _bundle(pod, plain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import manifests as written
+from tests.support.environments import manifests as written
 from windlass.environments.bundle import kinds
 from windlass.objects.names import Object
 
@@ -12,7 +12,7 @@ from windlass.objects.names import Object
 @pytest.mark.parametrize(
     ("obj", "path", "templates"),
     [
-        (written.of("v1", "Pod", "x", spec=written.pod_spec()), "spec", ()),
+        (written.make_object("v1", "Pod", "x", spec=written.pod_spec()), "spec", ()),
         (written.deployment(), "spec.template.spec", (("spec", "template"),)),
         (
             written.cron_job(),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import OWNER, PLACE, pod_spec
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import OWNER, PLACE, pod_spec
 from windlass.environments import ownership
 from windlass.environments.bundle import labeling
 from windlass.objects.names import Object
@@ -53,7 +53,7 @@ def test_the_operators_marks_win() -> None:
 def test_what_a_project_may_say_is_kept() -> None:
     """Whether it may be pruned, whether it may be made anew."""
     said = {labeling.PRUNE: "true", labeling.RECREATE: "true"}
-    obj = written.of("v1", "PersistentVolumeClaim", "data")
+    obj = written.make_object("v1", "PersistentVolumeClaim", "data")
     obj["metadata"]["annotations"] = said
     assert said.items() <= _marked(obj)["metadata"]["annotations"].items()
 
@@ -100,7 +100,7 @@ def test_templates_of_claims_carry_nothing_of_ours_and_no_mark_of_theirs() -> No
     [
         written.deployment(selector={"matchLabels": {"app": "x", ownership.MANAGED_BY: "Helm"}}),
         written.service(selector={"app": "x", ownership.MANAGED_BY: "Helm"}),
-        written.of(
+        written.make_object(
             "policy/v1",
             "PodDisruptionBudget",
             "x",
@@ -117,12 +117,12 @@ def test_selectors_meet_the_labels_that_pods_have(obj: Object) -> None:
 def test_a_selector_of_volumes_is_not_about_pods() -> None:
     """Nobody marks volumes."""
     selector = {"matchLabels": {ownership.MANAGED_BY: "Helm"}}
-    obj = written.of("v1", "PersistentVolumeClaim", "data", spec={"selector": selector})
+    obj = written.make_object("v1", "PersistentVolumeClaim", "data", spec={"selector": selector})
     assert _marked(obj)["spec"]["selector"] == selector
 
 
 def test_an_object_without_labels_gets_ours() -> None:
     """Also where null stands in their place."""
-    obj = written.of("v1", "ConfigMap", "c")
+    obj = written.make_object("v1", "ConfigMap", "c")
     obj["metadata"] |= {"labels": None, "annotations": None}
     assert _marked(obj)["metadata"]["labels"] == OWNER.labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.manifests import PLACE, container, pod_spec
+from tests.support.environments.manifests import PLACE, container, pod_spec
 from windlass.environments.bundle import pod_defaults
 from windlass.objects.names import JSON, Object
 

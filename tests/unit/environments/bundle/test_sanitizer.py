@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import manifests as written
+from tests.support.environments import manifests as written
 from windlass.environments.bundle import annotation_rules, sanitizer
 from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.objects.names import JSON, Object
@@ -56,14 +56,14 @@ def test_the_administrator_has_the_last_word() -> None:
 @pytest.mark.parametrize(
     ("obj", "path"),
     [
-        (written.of("v1", "Pod", "x", spec=written.pod_spec()), ()),
+        (written.make_object("v1", "Pod", "x", spec=written.pod_spec()), ()),
         (written.deployment("x"), ("spec", "template")),
         (written.stateful_set("x"), ("spec", "template")),
         (written.job("x"), ("spec", "template")),
         (written.cron_job("x"), ("spec", "jobTemplate", "spec", "template")),
         (written.service("x"), ()),
-        (written.of("v1", "ServiceAccount", "x"), ()),
-        (written.of("v1", "PersistentVolumeClaim", "x"), ()),
+        (written.make_object("v1", "ServiceAccount", "x"), ()),
+        (written.make_object("v1", "PersistentVolumeClaim", "x"), ()),
     ],
 )
 def test_pods_services_accounts_and_claims_are_cleaned(obj: Object, path: tuple[str, ...]) -> None:

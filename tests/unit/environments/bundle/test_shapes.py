@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import container, pod_spec
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import container, pod_spec
 from windlass.environments.bundle import kinds, shapes
 from windlass.objects.names import JSON, Object
 
@@ -13,26 +13,29 @@ WRONG: list[tuple[str, Object]] = [
     ("metadata", {"apiVersion": "v1", "kind": "ConfigMap"}),
     ("metadata", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": ["a"]}),
     ("metadata", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": 5}),
-    ("metadata.name", written.of("v1", "ConfigMap", "")),
+    ("metadata.name", written.make_object("v1", "ConfigMap", "")),
     ("metadata.name", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 5}}),
-    ("metadata.name", written.of("v1", "ConfigMap", "a/../../secrets/b")),
-    ("metadata.name", written.of("v1", "ConfigMap", "..")),
-    ("metadata.name", written.of("v1", "ConfigMap", "Upper")),
-    ("metadata.name", written.of("v1", "ConfigMap", "x" * 254)),
-    ("data", written.of("v1", "ConfigMap", "a", data=["x"])),
-    ("data.PORT", written.of("v1", "ConfigMap", "a", data={"PORT": 8080})),
-    ("binaryData.b", written.of("v1", "ConfigMap", "a", binaryData={"b": "not base64!"})),
-    ("data.token", written.of("v1", "Secret", "a", data={"token": "hunter2"})),
-    ("stringData.on", written.of("v1", "Secret", "a", stringData={"on": True})),
-    ("type", written.of("v1", "Secret", "a", type={})),
-    ("spec", written.of("v1", "Service", "a", spec="x")),
-    ("spec.ports[0]", written.of("v1", "Service", "a", spec={"ports": [80]})),
-    ("spec.selector", written.of("v1", "Service", "a", spec={"selector": "app"})),
-    ("spec", written.of("apps/v1", "Deployment", "a")),
-    ("spec", written.of("apps/v1", "Deployment", "a", spec=None)),
-    ("spec", written.of("apps/v1", "Deployment", "a", spec=5)),
-    ("spec.template", written.of("apps/v1", "Deployment", "a", spec={"replicas": 1})),
-    ("spec.template.spec", written.of("batch/v1", "Job", "a", spec={"template": {"spec": {}}})),
+    ("metadata.name", written.make_object("v1", "ConfigMap", "a/../../secrets/b")),
+    ("metadata.name", written.make_object("v1", "ConfigMap", "..")),
+    ("metadata.name", written.make_object("v1", "ConfigMap", "Upper")),
+    ("metadata.name", written.make_object("v1", "ConfigMap", "x" * 254)),
+    ("data", written.make_object("v1", "ConfigMap", "a", data=["x"])),
+    ("data.PORT", written.make_object("v1", "ConfigMap", "a", data={"PORT": 8080})),
+    ("binaryData.b", written.make_object("v1", "ConfigMap", "a", binaryData={"b": "not base64!"})),
+    ("data.token", written.make_object("v1", "Secret", "a", data={"token": "hunter2"})),
+    ("stringData.on", written.make_object("v1", "Secret", "a", stringData={"on": True})),
+    ("type", written.make_object("v1", "Secret", "a", type={})),
+    ("spec", written.make_object("v1", "Service", "a", spec="x")),
+    ("spec.ports[0]", written.make_object("v1", "Service", "a", spec={"ports": [80]})),
+    ("spec.selector", written.make_object("v1", "Service", "a", spec={"selector": "app"})),
+    ("spec", written.make_object("apps/v1", "Deployment", "a")),
+    ("spec", written.make_object("apps/v1", "Deployment", "a", spec=None)),
+    ("spec", written.make_object("apps/v1", "Deployment", "a", spec=5)),
+    ("spec.template", written.make_object("apps/v1", "Deployment", "a", spec={"replicas": 1})),
+    (
+        "spec.template.spec",
+        written.make_object("batch/v1", "Job", "a", spec={"template": {"spec": {}}}),
+    ),
     ("spec.template.spec.containers", written.deployment("a", {"containers": [], "volumes": []})),
     ("spec.template.spec.containers[0]", written.deployment("a", {"containers": ["x"]})),
     (
@@ -61,7 +64,7 @@ WRONG: list[tuple[str, Object]] = [
     ),
     (
         "spec.jobTemplate",
-        written.of("batch/v1", "CronJob", "a", spec={"schedule": "* * * * *"}),
+        written.make_object("batch/v1", "CronJob", "a", spec={"schedule": "* * * * *"}),
     ),
     (
         "spec.volumeClaimTemplates[0]",
@@ -69,9 +72,11 @@ WRONG: list[tuple[str, Object]] = [
     ),
     (
         "spec.scaleTargetRef",
-        written.of("autoscaling/v2", "HorizontalPodAutoscaler", "a", spec={"maxReplicas": 3}),
+        written.make_object(
+            "autoscaling/v2", "HorizontalPodAutoscaler", "a", spec={"maxReplicas": 3}
+        ),
     ),
-    ("data.x", written.of("v1", "ConfigMap", "a", data={"x": "\ud800"})),
+    ("data.x", written.make_object("v1", "ConfigMap", "a", data={"x": "\ud800"})),
     ("spec.replicas", written.deployment("a", replicas=2**63)),
     ("spec.replicas", written.deployment("a", replicas=float("nan"))),
 ]
@@ -102,7 +107,7 @@ def test_what_is_wrong_is_named_by_its_path(path: str, obj: Object) -> None:
 
 def test_no_value_is_repeated() -> None:
     """What stands in the wrong place may be a credential."""
-    secret = written.of(
+    secret = written.make_object(
         "v1", "Secret", "a", data={"token": "hunter2"}, stringData={"b": ["hunter2"]}
     )
     assert "hunter2" not in str(list(shapes.shape_faults(secret)))
@@ -129,11 +134,11 @@ def test_a_long_key_is_cut_in_its_path() -> None:
         written.job(),
         written.cron_job(),
         written.service(ports=[{"port": 80}]),
-        written.of("v1", "Pod", "a", spec=pod_spec()),
-        written.of("v1", "PersistentVolumeClaim", "a", spec={"resources": {}}),
-        written.of("v1", "ServiceAccount", "a"),
-        written.of("v1", "Secret", "a", data={"a": "aGk=\n"}, stringData={"b": ""}),
-        written.of("v1", "ConfigMap", "kube.config.v1", data={"a": ""}),
+        written.make_object("v1", "Pod", "a", spec=pod_spec()),
+        written.make_object("v1", "PersistentVolumeClaim", "a", spec={"resources": {}}),
+        written.make_object("v1", "ServiceAccount", "a"),
+        written.make_object("v1", "Secret", "a", data={"a": "aGk=\n"}, stringData={"b": ""}),
+        written.make_object("v1", "ConfigMap", "kube.config.v1", data={"a": ""}),
         written.deployment("a", container(resources={"limits": {"cpu": 1, "memory": 0.5}})),
     ],
 )

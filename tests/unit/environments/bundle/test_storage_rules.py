@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import pod_spec
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import pod_spec
 from windlass.environments.bundle import cluster_access, shapes, storage_rules
 from windlass.environments.bundle.cluster_access import AllowedStorageClasses
 from windlass.objects.names import JSON, Object
@@ -15,7 +15,7 @@ _ASKING: dict[str, JSON] = {"accessModes": ["ReadWriteOnce"]}
 
 
 def _claim(**spec: JSON) -> Object:
-    return written.of("v1", "PersistentVolumeClaim", "data", spec={**_ASKING, **spec})
+    return written.make_object("v1", "PersistentVolumeClaim", "data", spec={**_ASKING, **spec})
 
 
 def _found(obj: Object, classes: AllowedStorageClasses = _CLASSES) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_claim_asks_for_storage_and_chooses_none(field: str, value: JSON) -> N
     assert _found(written.cron_job("x", pod)) == [
         f"spec.jobTemplate.spec.template.spec.{inside}.{field}"
     ]
-    assert _found(written.of("v1", "Pod", "p", spec=pod)) == [f"spec.{inside}.{field}"]
+    assert _found(written.make_object("v1", "Pod", "p", spec=pod)) == [f"spec.{inside}.{field}"]
 
 
 @pytest.mark.parametrize(

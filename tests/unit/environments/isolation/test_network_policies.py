@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.policy_simulator import Cluster, Party, Protocol
+from tests.support.cluster.policy_simulator import Endpoint, PolicyCluster, Protocol
 from windlass.environments.isolation import network_policies
 from windlass.environments.isolation.network_policies import (
     ClusterNetwork,
@@ -13,8 +13,8 @@ from windlass.environments.isolation.network_policies import (
 )
 
 OURS, OTHERS = "env-shop-pr-1", "env-shop-pr-2"
-POD = Party("10.244.1.5", OURS, {"app": "web"})
-POD_6 = Party("fd00:10::5", OURS, {"app": "web"})
+POD = Endpoint("10.244.1.5", OURS, {"app": "web"})
+POD_6 = Endpoint("fd00:10::5", OURS, {"app": "web"})
 DNS = {"k8s-app": "kube-dns"}
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1"]
@@ -41,11 +41,11 @@ NOT_PUBLIC = [
 
 def _cluster(
     *doors: EgressRule, surroundings: ClusterNetwork | None = None, web_egress: bool = True
-) -> Cluster:
+) -> PolicyCluster:
     found = network_policies.desired_policies(
         doors, surroundings or ClusterNetwork(), web_egress=web_egress
     )
-    return Cluster({OURS: found.values(), OTHERS: found.values()})
+    return PolicyCluster({OURS: found.values(), OTHERS: found.values()})
 
 
 @pytest.mark.scenario("E38")
@@ -53,7 +53,7 @@ def _cluster(
 @pytest.mark.parametrize("port", [80, 443])
 def test_public_web_servers_are_reached(address: str, port: int) -> None:
     """Both protocol versions, both ports."""
-    assert _cluster().connects(POD, Party(address), port)
+    assert _cluster().connects(POD, Endpoint(address), port)
 
 
 @pytest.mark.scenario("E38")
@@ -61,20 +61,20 @@ def test_public_web_servers_are_reached(address: str, port: int) -> None:
 @pytest.mark.parametrize("port", [80, 443, 53, 6443])
 def test_nothing_private_is_reached(address: str, port: int) -> None:
     """Metadata services, private networks and the node stay out of reach."""
-    assert not _cluster().connects(POD, Party(address), port)
+    assert not _cluster().connects(POD, Endpoint(address), port)
 
 
 @pytest.mark.scenario("E38")
 @pytest.mark.parametrize(("port", "protocol"), [(22, "TCP"), (25, "TCP"), (443, "UDP")])
 def test_only_the_web_is_open(port: int, protocol: Protocol) -> None:
     """Other ports of public addresses need a door."""
-    assert not _cluster().connects(POD, Party(PUBLIC[0]), port, protocol)
+    assert not _cluster().connects(POD, Endpoint(PUBLIC[0]), port, protocol)
 
 
 @pytest.mark.scenario("E38")
 def test_the_web_can_be_closed() -> None:
     """A Project may have no web egress at all."""
-    assert not _cluster(web_egress=False).connects(POD, Party(PUBLIC[0]), 443)
+    assert not _cluster(web_egress=False).connects(POD, Endpoint(PUBLIC[0]), 443)
 
 
 @pytest.mark.scenario("E38")
@@ -82,20 +82,22 @@ def test_the_web_can_be_closed() -> None:
 def test_names_are_resolved(protocol: Protocol) -> None:
     """By the cluster's DNS and by a cache on the node, on port 53 alone."""
     cluster = _cluster()
-    server = Party("10.96.0.10", "kube-system", DNS)
+    server = Endpoint("10.96.0.10", "kube-system", DNS)
     assert cluster.connects(POD, server, 53, protocol)
-    assert cluster.connects(POD, Party("169.254.20.10"), 53, protocol)
+    assert cluster.connects(POD, Endpoint("169.254.20.10"), 53, protocol)
     assert not cluster.connects(POD, server, 9153, "TCP")
-    assert not cluster.connects(POD, Party("10.96.0.11", "kube-system", {"app": "x"}), 53, protocol)
-    assert not cluster.connects(POD, Party("10.96.0.12", OTHERS, DNS), 53, protocol)
+    assert not cluster.connects(
+        POD, Endpoint("10.96.0.11", "kube-system", {"app": "x"}), 53, protocol
+    )
+    assert not cluster.connects(POD, Endpoint("10.96.0.12", OTHERS, DNS), 53, protocol)
 
 
 @pytest.mark.scenario("E38")
 @pytest.mark.parametrize("pod", [POD, POD_6])
-def test_pods_of_one_environment_meet(pod: Party) -> None:
+def test_pods_of_one_environment_meet(pod: Endpoint) -> None:
     """Inside the namespace every port is open, both ways, in both address families."""
     cluster = _cluster()
-    peer = Party("10.244.9.9", OURS, {"app": "db"})
+    peer = Endpoint("10.244.9.9", OURS, {"app": "db"})
     assert cluster.connects(pod, peer, 5432)
     assert cluster.connects(peer, pod, 8080)
 
@@ -106,10 +108,10 @@ def test_other_namespaces_are_kept_apart(stranger: str) -> None:
     """Neither another Environment nor an unfenced namespace gets in, nor do we get there."""
     cluster = _cluster()
     for namespace in (OTHERS, "default"):
-        other = Party(stranger, namespace, {"app": "web"})
+        other = Endpoint(stranger, namespace, {"app": "web"})
         assert not cluster.connects(POD, other, 443)
         assert not cluster.connects(other, POD, 443)
-    assert not cluster.connects(Party("203.0.113.9"), POD, 443)
+    assert not cluster.connects(Endpoint("203.0.113.9"), POD, 443)
 
 
 def test_public_cluster_addresses_are_taken_out_of_the_web() -> None:
@@ -118,10 +120,10 @@ def test_public_cluster_addresses_are_taken_out_of_the_web() -> None:
         cluster_cidrs=("203.0.113.0/24", "2001:db8::/32"), extra_except=("9.9.9.9/32",)
     )
     cluster = _cluster(surroundings=around)
-    assert not cluster.connects(POD, Party("203.0.113.9", OTHERS), 443)
-    assert not cluster.connects(POD, Party("2001:db8::5"), 443)
-    assert not cluster.connects(POD, Party("9.9.9.9"), 443)
-    assert cluster.connects(POD, Party("9.9.9.10"), 443)
+    assert not cluster.connects(POD, Endpoint("203.0.113.9", OTHERS), 443)
+    assert not cluster.connects(POD, Endpoint("2001:db8::5"), 443)
+    assert not cluster.connects(POD, Endpoint("9.9.9.9"), 443)
+    assert cluster.connects(POD, Endpoint("9.9.9.10"), 443)
 
 
 @pytest.mark.scenario("E40")
@@ -137,10 +139,10 @@ def test_each_door_is_a_policy_of_its_own() -> None:
     assert both.keys() - one.keys() == {"allow-egress-ntp"}
     assert all(both[name] == one[name] for name in one)
     cluster = _cluster(*doors, surroundings=ceiling)
-    assert cluster.connects(POD, Party("10.20.1.9"), 5432)
-    assert not cluster.connects(POD, Party("10.20.1.9"), 5433)
-    assert not cluster.connects(POD, Party("10.20.2.9"), 5432)
-    assert cluster.connects(POD, Party("203.0.113.5"), 123, "UDP")
+    assert cluster.connects(POD, Endpoint("10.20.1.9"), 5432)
+    assert not cluster.connects(POD, Endpoint("10.20.1.9"), 5433)
+    assert not cluster.connects(POD, Endpoint("10.20.2.9"), 5432)
+    assert cluster.connects(POD, Endpoint("203.0.113.5"), 123, "UDP")
 
 
 @pytest.mark.parametrize(

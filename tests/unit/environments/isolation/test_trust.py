@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import manifests as written
-from tests.support.manifests import PLACE, pod_spec
+from tests.support.environments import manifests as written
+from tests.support.environments.manifests import PLACE, pod_spec
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.environments.bundle import field_rules
@@ -112,10 +112,10 @@ def test_an_untrusted_bundle_runs_where_it_is_put() -> None:
     """Not on every node, but on the administrator's, in the runtime class it names."""
     place = replace(PLACE, trusted=False, placement=trust.pod_placement(_UNTRUSTED, _SANDBOX))
     everywhere: Object = {**written.deployment("x"), "kind": "DaemonSet"}
-    assert written.assembled([everywhere]).members
+    assert written.build_bundle([everywhere]).members
     with pytest.raises(BundleRefused, match="not allowed in an untrusted Environment") as caught:
-        written.assembled([everywhere], place)
+        written.build_bundle([everywhere], place)
     assert caught.value.reason == "KindNotAllowed"
-    [member] = written.assembled([written.cron_job()], place).members
+    [member] = written.build_bundle([written.cron_job()], place).members
     spec = member.object["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert (spec["runtimeClassName"], spec["nodeSelector"]) == ("sandbox", {"pool": "forks"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.manifests import OWNER
+from tests.support.environments.manifests import OWNER
 from windlass.environments.render import output_store
 from windlass.environments.render.output_store import ChartOutput, OutputStore
 from windlass.kube.errors import NotFound

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, PLACE
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.environments.bundle.bundle import Bundle, BundleRefused

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.gateway_pods import COMMIT, GOAL, gateway, synced
+from tests.support.gateways.samples import COMMIT, GOAL, discovered_gateway, synced_report
 from windlass.api.kinds.ignitionsync_status import IgnitionSyncStatus
 from windlass.base.errors import Retryable, Stalled, Waiting
 from windlass.gateways.status import conditions, events, gateway_status
@@ -24,9 +24,9 @@ SOURCE = CommitSource(COMMIT, "main", "https://h/x")
 
 
 def _tally(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
-    ones = [gateway(f"g{number}", **changes) for number in range(len(said))]
+    ones = [discovered_gateway(f"g{number}", **changes) for number in range(len(said))]
     reports = {
-        one.observed_pod.uid: synced(one, **words)
+        one.observed_pod.uid: synced_report(one, **words)
         for one, words in zip(ones, said, strict=True)
         if words is not None
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway_pods import COMMIT, GOAL, gateway, synced
+from tests.support.gateways.samples import COMMIT, GOAL, discovered_gateway, synced_report
 from windlass.gateways.status import gateway_status, summary
 from windlass.gateways.status.gateway_status import FleetStatus, SyncTarget
 from windlass.gateways.status.pod_discovery import DiscoveredGateway
@@ -30,7 +30,7 @@ def _tally(
     return gateway_status.fleet_status([one for one, _ in rows], reports, goal)
 
 
-ONE = gateway("one")
+ONE = discovered_gateway("one")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_synced_means_commit_and_routing_of_this_pod(
     changes: dict[str, Any], status: str, counts: bool
 ) -> None:
     """Anything else is not counted, and shown as what it is."""
-    found = _tally((ONE, synced(ONE, **changes)))
+    found = _tally((ONE, synced_report(ONE, **changes)))
     assert found.gateways[0].status == status
     assert found.synced == counts
     assert found.all_synced is counts
@@ -57,7 +57,7 @@ def test_synced_means_commit_and_routing_of_this_pod(
 def test_without_a_commit_nobody_is_synced() -> None:
     """An empty report does not match an empty wish."""
     goal = SyncTarget("", GOAL.routing, GOAL.routing_hash)
-    assert _tally((ONE, synced(ONE, goal)), goal=goal).synced == 0
+    assert _tally((ONE, synced_report(ONE, goal)), goal=goal).synced == 0
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_without_a_commit_nobody_is_synced() -> None:
 )
 def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reason: str) -> None:
     """What is broken in the pod is told, whatever was reported before."""
-    one = gateway("one", **changes)
-    (row,) = _tally((one, synced(one))).gateways
+    one = discovered_gateway("one", **changes)
+    (row,) = _tally((one, synced_report(one))).gateways
     assert (row.status, row.reason) == (status, reason)
     assert not row.is_synced
     assert row.message
@@ -91,8 +91,8 @@ def test_dry_runs_and_pauses_are_left_out() -> None:
     goal = _goal(
         dry=RoutingProfile(MAPPINGS, dry_run=True), held=RoutingProfile(MAPPINGS, paused=True)
     )
-    dry, held = gateway("a", profile="dry"), gateway("b", profile="held")
-    found = _tally((dry, synced(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
+    dry, held = discovered_gateway("a", profile="dry"), discovered_gateway("b", profile="held")
+    found = _tally((dry, synced_report(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
     assert found.all_synced
     assert found.message == "0/0 gateways synced (1 dry-run, 1 paused)"
     assert [row.status for row in found.gateways] == ["DryRun", "Paused"]
@@ -101,8 +101,10 @@ def test_dry_runs_and_pauses_are_left_out() -> None:
 
 def test_the_message_names_what_is_missing() -> None:
     """Counts that are zero are not spoken of."""
-    bare, old = gateway("bare", agent="missing"), gateway("old")
-    found = _tally((ONE, synced(ONE)), (bare, None), (old, synced(old, degraded=True)))
+    bare, old = discovered_gateway("bare", agent="missing"), discovered_gateway("old")
+    found = _tally(
+        (ONE, synced_report(ONE)), (bare, None), (old, synced_report(old, degraded=True))
+    )
     assert found.message == "2/3 gateways synced (1 missing sidecar, 1 degraded)"
     assert found.missing_sidecar == ("bare",)
     assert [one.gateway.name for one in found.failing] == ["bare"]
@@ -110,13 +112,13 @@ def test_the_message_names_what_is_missing() -> None:
 
 def test_rows_repeat_what_the_agent_said() -> None:
     """With the limits of the status."""
-    said = synced(ONE, drift=DriftCounts(1, 2, 3), degraded=True, projects_synced=("x",))
+    said = synced_report(ONE, drift=DriftCounts(1, 2, 3), degraded=True, projects_synced=("x",))
     (row,) = summary.status_rows(_tally((ONE, said)))
     assert row["podUID"] == "uid-one"
     assert row["servicePath"] == "services/a"
     assert row["drift"] == {"modified": 1, "missing": 2, "extra": 3}
     assert row["degraded"] is True
-    many = [gateway(f"g{n:03d}") for n in range(300)]
+    many = [discovered_gateway(f"g{n:03d}") for n in range(300)]
     assert len(summary.status_rows(_tally(*((one, None) for one in many)))) == 256
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gateway_pods import live
+from tests.support.gateways.samples import live_pod
 from windlass.api.schema.object_references import LabelSelector
 from windlass.gateways.status import pod_discovery
 from windlass.gateways.status.pod_discovery import Discovery, ObservedPod, PodClaim
@@ -19,14 +19,14 @@ def _found(*pods: ObservedPod, claims: tuple[PodClaim, ...] = (SITE,)) -> Discov
 @pytest.mark.parametrize(
     ("pod", "counts", "reports"),
     [
-        (live("a"), True, True),
-        (live("a", agent="missing"), True, False),
-        (live("a", phase="Pending", agent="running"), True, True),
-        (live("a", phase="Pending", agent="stopped"), True, True),
-        (live("a", phase="Pending", agent="waiting"), False, True),
-        (live("a", phase="Pending", agent="missing"), False, False),
-        (live("a", phase="Succeeded"), False, False),
-        (live("a", is_terminating=True), False, False),
+        (live_pod("a"), True, True),
+        (live_pod("a", agent="missing"), True, False),
+        (live_pod("a", phase="Pending", agent="running"), True, True),
+        (live_pod("a", phase="Pending", agent="stopped"), True, True),
+        (live_pod("a", phase="Pending", agent="waiting"), False, True),
+        (live_pod("a", phase="Pending", agent="missing"), False, False),
+        (live_pod("a", phase="Succeeded"), False, False),
+        (live_pod("a", is_terminating=True), False, False),
     ],
 )
 def test_phases_decide_who_counts(pod: ObservedPod, counts: bool, reports: bool) -> None:
@@ -40,45 +40,45 @@ def test_phases_decide_who_counts(pod: ObservedPod, counts: bool, reports: bool)
 @pytest.mark.parametrize("text", ["True", "yes", "false", ""])
 def test_only_true_asks(text: str) -> None:
     """Another value of the annotation asks for nothing."""
-    assert _found(live("a", inject=text)) == Discovery()
+    assert _found(live_pod("a", inject=text)) == Discovery()
 
 
 def test_a_named_sync_wins() -> None:
     """A pod that names another one is not ours, whatever its labels."""
-    assert not _found(live("a", cr_name="other")).gateways
-    assert _found(live("a", cr_name="site")).gateways
+    assert not _found(live_pod("a", cr_name="other")).gateways
+    assert _found(live_pod("a", cr_name="site")).gateways
 
 
 def test_without_a_name_the_only_match_wins() -> None:
     """With two that match it belongs to neither; a selector that does not match is no rival."""
     team = PodClaim("other", LabelSelector(match_labels={"team": "b"}))
-    assert not _found(live("a"), claims=(SITE, PodClaim("other"))).gateways
-    assert _found(live("a"), claims=(SITE, team)).gateways
-    assert not _found(live("a", labels={"team": "b"}), claims=(SITE, team)).gateways
+    assert not _found(live_pod("a"), claims=(SITE, PodClaim("other"))).gateways
+    assert _found(live_pod("a"), claims=(SITE, team)).gateways
+    assert not _found(live_pod("a", labels={"team": "b"}), claims=(SITE, team)).gateways
 
 
 def test_a_selector_binds_named_pods_too() -> None:
     """A pod outside the selector is not ours, even if it says so."""
     mine = PodClaim("site", LabelSelector(match_labels={"team": "a"}))
-    assert not _found(live("a", cr_name="site"), claims=(mine,)).gateways
+    assert not _found(live_pod("a", cr_name="site"), claims=(mine,)).gateways
 
 
 def test_replicas_get_names_of_their_own() -> None:
     """The first keeps the shared name, so scaling up renames nobody (GDS-4)."""
     label = "apps.kubernetes.io/pod-index"
-    pods = [live(f"gw-{n}", labels={label: str(n)}, gateway_name="front") for n in range(3)]
+    pods = [live_pod(f"gw-{n}", labels={label: str(n)}, gateway_name="front") for n in range(3)]
     assert [one.name for one in _found(*pods).gateways] == ["front", "front-1", "front-2"]
 
 
 def test_a_name_that_cannot_be_one_is_told() -> None:
     """The gateway is shown under its pod's name, with the problem."""
-    (one,) = _found(live("a", gateway_name="../x")).gateways
+    (one,) = _found(live_pod("a", gateway_name="../x")).gateways
     assert one.name == "a"
     assert "gateway-name" in one.problem
 
 
 def test_order_does_not_matter() -> None:
     """The result is by name, accounts once each."""
-    pods = [live("b", account="x"), live("a", account="y"), live("c", account="x")]
+    pods = [live_pod("b", account="x"), live_pod("a", account="y"), live_pod("c", account="x")]
     assert _found(*pods) == _found(*reversed(pods))
     assert _found(*pods).service_accounts == ("x", "y")

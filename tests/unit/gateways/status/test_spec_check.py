@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway_pods import sync
+from tests.support.gateways.samples import ignition_sync
 from windlass.base.errors import Stalled
 from windlass.gateways.status import spec_check
 from windlass.gateways.wire import metadata_builder
@@ -14,7 +14,7 @@ from windlass.git.settings import GitSettings
 
 
 def _problems(**spec: Any) -> tuple[str, ...]:
-    return spec_check.find_problems(metadata_builder.build_routing(sync(**spec).spec, ""))
+    return spec_check.find_problems(metadata_builder.build_routing(ignition_sync(**spec).spec, ""))
 
 
 def _mapping(**changes: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_the_operator_may_protect_more(destination: str) -> None:
 
     def problems(**spec: Any) -> tuple[str, ...]:
         return spec_check.find_problems(
-            metadata_builder.build_routing(sync(**spec).spec, "", ("plant/",))
+            metadata_builder.build_routing(ignition_sync(**spec).spec, "", ("plant/",))
         )
 
     (problem,) = problems(**_mapping(destination=destination))

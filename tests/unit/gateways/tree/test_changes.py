@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gateway_plans import Commit, Gateway, pod_of
+from tests.support.gateways.sync_model import Commit, GatewayModel, annotated_pod
 from windlass.gateways.tree import changes as changing
 from windlass.gateways.wire.routing import NormalizeRules, Routing
 
@@ -19,8 +19,10 @@ RESOURCE = {
 A, B = "config/resources/core/a", "config/resources/core/b"
 
 
-def _gateway(*, normalised: bool = False) -> Gateway:
-    return Gateway(pod_of(service_path="s"), Routing(normalize=NormalizeRules(normalised)))
+def _gateway(*, normalised: bool = False) -> GatewayModel:
+    return GatewayModel(
+        annotated_pod(service_path="s"), Routing(normalize=NormalizeRules(normalised))
+    )
 
 
 @pytest.mark.scenario("G45")
@@ -86,7 +88,7 @@ def test_another_system_name_renders_config_files_without_a_new_commit() -> None
     gateway = _gateway(normalised=True)
     commit = Commit({**RESOURCE, "s/projects/p/x": b"1"})
     gateway.sync(commit)
-    gateway.pod = pod_of(service_path="s", system_name="other")
+    gateway.pod = annotated_pod(service_path="s", system_name="other")
     done = gateway.sync(commit)
     assert done.changes.causes == {f"{A}/config.json": "recipe", f"{B}/config.json": "recipe"}
     assert done.steps == [("put", f"{A}/config.json")]

@@ -7,16 +7,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.support.gateway_plans import Commit, Gateway, pod_of
+from tests.support.gateways.sync_model import Commit, GatewayModel, annotated_pod
 from windlass.gateways.tree import plan as plans
 from windlass.gateways.tree.deletes import DeleteAllowance, DeletePolicy, DeleteSafety, is_api_token
 from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.gateways.wire.routing import Routing, RoutingMapping, RoutingProfile, hash_routing
 
 
-def _gateway(*mapped: tuple[str, str], safety: DeleteSafety | None = None) -> Gateway:
+def _gateway(*mapped: tuple[str, str], safety: DeleteSafety | None = None) -> GatewayModel:
     profile = RoutingProfile(tuple(RoutingMapping(source, to) for source, to in mapped))
-    return Gateway(pod_of(), Routing({"default": profile}), safety or DeleteSafety())
+    return GatewayModel(annotated_pod(), Routing({"default": profile}), safety or DeleteSafety())
 
 
 def _many(count: int, start: int = 0) -> dict[str, bytes]:

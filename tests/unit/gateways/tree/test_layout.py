@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from tests.support.gateway_plans import Commit
+from tests.support.gateways.sync_model import Commit
 from windlass.gateways.render.file_renderer import GatewayRecipes
 from windlass.gateways.tree import mapping
 from windlass.gateways.tree.layout import Layout, build_layout

@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 import pytest
 
-from tests.support.gateway_plans import Commit, Gateway, pod_of
+from tests.support.gateways.sync_model import Commit, GatewayModel, annotated_pod
 from windlass.gateways.tree import plan as plans
 from windlass.gateways.tree.deletes import DeletePolicy, DeleteSafety
 from windlass.gateways.tree.file_policy import Caps
@@ -22,9 +22,9 @@ from windlass.gateways.wire.routing import (
 )
 
 
-def _gateway(*mapped: tuple[str, str], policy: DeletePolicy = "Mirror") -> Gateway:
+def _gateway(*mapped: tuple[str, str], policy: DeletePolicy = "Mirror") -> GatewayModel:
     profile = RoutingProfile(tuple(RoutingMapping(source, to) for source, to in mapped))
-    return Gateway(pod_of(), Routing({"default": profile}), DeleteSafety(policy))
+    return GatewayModel(annotated_pod(), Routing({"default": profile}), DeleteSafety(policy))
 
 
 def test_announcing_files_come_last_and_go_first() -> None:
@@ -73,7 +73,7 @@ def test_changing_only_core_recomposes_the_overlay() -> None:
     """The mode's file still wins, core's new file arrives."""
     core, mode = "s/config/resources/core", "s/config/resources/prd"
     files = {f"{core}/a": b"core", f"{core}/b": b"1", f"{mode}/a": b"mode"}
-    gateway = Gateway(pod_of(service_path="s", deployment_mode="prd"))
+    gateway = GatewayModel(annotated_pod(service_path="s", deployment_mode="prd"))
     gateway.sync(Commit(files))
     done = gateway.sync(Commit({**files, f"{core}/a": b"core2", f"{core}/b": b"2"}))
     assert done.paths("put") == ["config/resources/core/b"]
@@ -98,7 +98,7 @@ def test_spellings_of_a_destination_give_one_plan() -> None:
 def test_a_file_at_the_data_root_harms_nothing_around_it() -> None:
     """A hundred syncs later every other file is as it was."""
     extra = (RoutingFile("factory.json", "."),)
-    gateway = Gateway(pod_of(service_path="s"), Routing(additional_files=extra))
+    gateway = GatewayModel(annotated_pod(service_path="s"), Routing(additional_files=extra))
     for path in ("db/internal", "keystore.jks", "gateway.xml", "config/local/uuid"):
         gateway.disk.write(path, b"live")
     around = dict(gateway.disk.stats)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.support.gateway_plans import pod_of
+from tests.support.gateways.sync_model import annotated_pod
 from windlass.gateways.tree import gateway_pod
 from windlass.gateways.tree.gateway_pod import INDEX_LABEL, STATEFUL_LABEL, GatewayPod
 from windlass.gateways.tree.path_rules import SyncRefused
@@ -44,7 +44,7 @@ def _chosen(routing: Routing, pod: GatewayPod) -> GatewaySelection:
 @pytest.mark.scenario("G46")
 def test_a_named_profile_wins() -> None:
     """Its mappings alone count, and its dry run, pause and period are handed on."""
-    found = _chosen(PROFILES, pod_of(profile="area", service_path="s", deployment_mode="m"))
+    found = _chosen(PROFILES, annotated_pod(profile="area", service_path="s", deployment_mode="m"))
     assert [(one.source, one.destination) for one in found.mappings] == [("t/7", "projects/site")]
     assert (found.profile, found.service_path) == ("area", None)
     assert (found.dry_run, found.paused, found.sync_period_seconds) == (True, True, 90)
@@ -60,19 +60,19 @@ def test_a_template_where_none_is_rendered_is_refused(annotation: str) -> None:
     """It would become a directory or a name with braces in it."""
     said = {"service_path": "s", annotation: "{{.GatewayName}}"}
     with pytest.raises(SyncRefused, match="must not contain a template"):
-        _chosen(Routing(), pod_of(**said))
+        _chosen(Routing(), annotated_pod(**said))
 
 
 def test_a_template_in_a_variable_is_refused() -> None:
     """What is put into a template is never read as one."""
     profile = RoutingProfile((RoutingMapping("d", "x"),), vars={"line": "{{.Ref}}"})
     with pytest.raises(SyncRefused, match=r"vars\.line: .* must not contain a template"):
-        _chosen(Routing(profiles={"default": profile}), pod_of())
+        _chosen(Routing(profiles={"default": profile}), annotated_pod())
 
 
 def test_a_service_path_means_the_convention() -> None:
     """A profile called default does not win over it."""
-    found = _chosen(PROFILES, pod_of(service_path="s"))
+    found = _chosen(PROFILES, annotated_pod(service_path="s"))
     assert (found.profile, found.service_path) == (None, "s")
     assert [one.source for one in found.mappings] == [
         "s/projects",
@@ -85,20 +85,22 @@ def test_a_service_path_means_the_convention() -> None:
 
 def test_the_default_profile_needs_no_annotation() -> None:
     """A gateway that says nothing gets it."""
-    assert _chosen(PROFILES, pod_of()).profile == "default"
+    assert _chosen(PROFILES, annotated_pod()).profile == "default"
 
 
 @pytest.mark.parametrize("said", [{}, {"profile": "nope"}, {"profile": "default"}])
 def test_without_routing_the_gateway_is_in_error(said: dict[str, str]) -> None:
     """The message says what to write."""
     with pytest.raises(SyncRefused, match=r"ignition-sync.io/profile") as caught:
-        _chosen(Routing(), pod_of(**said))
+        _chosen(Routing(), annotated_pod(**said))
     assert caught.value.reason == "NoRouting"
 
 
 def test_excludes_add_up() -> None:
     """PRO-2: CR, built-in, profile, pod and tag providers, each once and in this order."""
-    pod = pod_of(profile="area", exclude_patterns=r"a\,b, c/**,,", exclude_tag_providers="MQTT X")
+    pod = annotated_pod(
+        profile="area", exclude_patterns=r"a\,b, c/**,,", exclude_tag_providers="MQTT X"
+    )
     found = _chosen(replace_excludes(PROFILES, ("z", "c/**")), pod)
     assert found.excludes == (
         "z",
@@ -114,11 +116,11 @@ def test_excludes_add_up() -> None:
 def test_what_the_operator_protects_is_left_alone(said: dict[str, str]) -> None:
     """PRO-1: excluded on every gateway, and no profile may lead there."""
     guarded = msgspec.structs.replace(PROFILES, protected_paths=("plant/own",))
-    assert _chosen(guarded, pod_of(**said)).excludes[0] == "plant/own"
+    assert _chosen(guarded, annotated_pod(**said)).excludes[0] == "plant/own"
     rows = (RoutingMapping("a", "{{.GatewayName}}/own/x"),)
     astray = msgspec.structs.replace(guarded, profiles={"area": RoutingProfile(rows)})
     with pytest.raises(SyncRefused, match="belongs to the gateway"):
-        _chosen(astray, pod_of(profile="area", gateway_name="plant"))
+        _chosen(astray, annotated_pod(profile="area", gateway_name="plant"))
 
 
 def replace_excludes(routing: Routing, patterns: tuple[str, ...]) -> Routing:
@@ -128,8 +130,8 @@ def replace_excludes(routing: Routing, patterns: tuple[str, ...]) -> Routing:
 
 def test_noisy_tag_providers_are_left_out_unless_told_otherwise() -> None:
     """An empty value switches the default list off."""
-    assert "**/tag-*/MQTT Engine/" in _chosen(PROFILES, pod_of()).excludes
-    silent = _chosen(PROFILES, pod_of(exclude_tag_providers=""))
+    assert "**/tag-*/MQTT Engine/" in _chosen(PROFILES, annotated_pod()).excludes
+    silent = _chosen(PROFILES, annotated_pod(exclude_tag_providers=""))
     assert not [pattern for pattern in silent.excludes if "tag-" in pattern]
 
 
@@ -148,13 +150,13 @@ def test_noisy_tag_providers_are_left_out_unless_told_otherwise() -> None:
 def test_annotations_that_would_lead_astray_are_refused(name: str, value: str) -> None:
     """No schema checks annotations, so the code does."""
     with pytest.raises(SyncRefused):
-        _chosen(Routing(), pod_of(**{"service_path": "s", name: value}))
+        _chosen(Routing(), annotated_pod(**{"service_path": "s", name: value}))
 
 
 @pytest.mark.parametrize("period", ["", "4", "3601", "1m", "-5", "1e2"])
 def test_a_bad_period_is_said_and_replaced(period: str) -> None:
     """A timer is no reason to stop a gateway."""
-    found = _chosen(PROFILES, pod_of(sync_period=period))
+    found = _chosen(PROFILES, annotated_pod(sync_period=period))
     assert found.sync_period_seconds == 30
     assert "sync period" in found.warnings[0]
 
@@ -162,13 +164,16 @@ def test_a_bad_period_is_said_and_replaced(period: str) -> None:
 def test_the_system_name_is_a_literal_a_template_or_the_name() -> None:
     """NRM-3, and none at all unless asked for."""
     on = Routing(PROFILES.profiles, normalize=NormalizeRules(True), site_number="9")
-    assert _chosen(PROFILES, pod_of()).system_name is None
-    assert _chosen(on, pod_of()).system_name == "site"
-    templated = pod_of(system_name_template="{{.SiteNumber}}-{{.GatewayName}}")
+    assert _chosen(PROFILES, annotated_pod()).system_name is None
+    assert _chosen(on, annotated_pod()).system_name == "site"
+    templated = annotated_pod(system_name_template="{{.SiteNumber}}-{{.GatewayName}}")
     assert _chosen(on, templated).system_name == "9-site"
-    assert _chosen(on, pod_of(system_name="lit", system_name_template="{{")).system_name == "lit"
+    assert (
+        _chosen(on, annotated_pod(system_name="lit", system_name_template="{{")).system_name
+        == "lit"
+    )
     with pytest.raises(SyncRefused, match="system-name-template") as caught:
-        _chosen(on, pod_of(system_name_template="{{.Nope}}"))
+        _chosen(on, annotated_pod(system_name_template="{{.Nope}}"))
     assert caught.value.reason == "TemplateError"
 
 
@@ -177,14 +182,14 @@ def test_fields_are_resolved_for_the_gateway() -> None:
     good = Routing(
         PROFILES.profiles, normalize=NormalizeRules(fields=(FieldRule(".a", "{{.Ref}}"),))
     )
-    assert [one.text for one in _chosen(good, pod_of()).recipes.fields] == ["main"]
+    assert [one.text for one in _chosen(good, annotated_pod()).recipes.fields] == ["main"]
     for rule, reason in (
         (FieldRule("a b[", "x"), "ProfilesInvalid"),
         (FieldRule(".a", "{{"), "TemplateError"),
     ):
         bad = Routing(PROFILES.profiles, normalize=NormalizeRules(fields=(rule,)))
         with pytest.raises(SyncRefused, match=r"normalize\.fields") as caught:
-            _chosen(bad, pod_of())
+            _chosen(bad, annotated_pod())
         assert caught.value.reason == reason
 
 
@@ -206,4 +211,4 @@ def test_a_pod_without_a_shared_name_keeps_its_own() -> None:
     assert gateway_pod.name(GatewayPod("site-1", "p", {}, {STATEFUL_LABEL: "site-1"})) == "site-1"
     odd = GatewayPod("gw-5d8f-12345", "p", {}, {"app.kubernetes.io/name": "gw"})
     assert (gateway_pod.name(odd), gateway_pod.pod_ordinal(odd)) == ("gw", None)
-    assert gateway_pod.name(pod_of(gateway_name="Line 3")) == "Line 3"
+    assert gateway_pod.name(annotated_pod(gateway_name="Line 3")) == "Line 3"

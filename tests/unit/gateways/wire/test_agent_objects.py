@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.gateway_pods import OWNER
+from tests.support.gateways.samples import OWNER
 from windlass.gateways.wire import agent_objects
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway_pods import COMMIT, live, sync
+from tests.support.gateways.samples import COMMIT, ignition_sync, live_pod
 from windlass.gateways.wire import agent_objects, metadata, metadata_builder, routing
 from windlass.gateways.wire.metadata import CommitSource, InvalidMetadata, StatusObject
 from windlass.gateways.wire.metadata_builder import MetadataInputs
@@ -15,7 +15,7 @@ SOURCE = CommitSource(COMMIT, "main", "https://git.example.com/plant/app.git")
 
 
 def _told(annotations: dict[str, str] | None = None, request: str = "", **spec: Any) -> Any:
-    one = sync(annotations, **spec)
+    one = ignition_sync(annotations, **spec)
     wish = MetadataInputs(
         routing=metadata_builder.build_routing(one.spec, "plant"),
         source=SOURCE,
@@ -85,13 +85,13 @@ def test_the_auth_type_follows_the_spec() -> None:
     """And no name of a Secret is told."""
     secret = {"secretRef": {"name": "canary-secret"}}
     for auth, word in (({"token": secret}, "token"), ({"sshKey": secret}, "ssh")):
-        one = sync(git={"repo": "ssh://git@h/x", "ref": "main", "auth": auth})
+        one = ignition_sync(git={"repo": "ssh://git@h/x", "ref": "main", "auth": auth})
         assert metadata_builder.build_source(one.spec, "u", "main", COMMIT).auth_type == word
 
 
 def test_a_pod_is_told_only_objects_that_exist() -> None:
     """One that is not made yet is not in the map."""
-    pods = [live("a"), live("b")]
+    pods = [live_pod("a"), live_pod("b")]
     made = {agent_objects.status_name("uid-a"): {"metadata": {"name": "n", "uid": "u"}}}
     assert metadata_builder.status_objects(pods, made) == {"a": StatusObject("n", "u")}
 
@@ -113,7 +113,7 @@ def test_profiles_reach_the_routing() -> None:
         "type": "dir",
         "patches": [{"file": "x.json", "set": {".a": "1"}}],
     }
-    spec = sync(
+    spec = ignition_sync(
         profiles={"p": {"mappings": [mapping], "vars": {"x": "1"}, "dryRun": True}},
         additionalFiles=[{"source": "a", "dest": "b"}],
         normalize={"systemName": True, "fields": [{"jsonPath": ".a", "valueTemplate": "x"}]},

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.folders import empty_folder
+from tests.support.reverser.destination_folder import empty_folder
 from windlass.git.store import Entry
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.publish.file_update import FileUpdate

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.folders import DESTINATION, empty_folder
+from tests.support.reverser.destination_folder import DESTINATION, empty_folder
 from windlass.base.clock import SystemClock
 from windlass.git.store import Entry
 from windlass.kube.connection import Connection

@@ -1,0 +1,1 @@
+"""Local clusters for tests, with or without a node."""

@@ -1,0 +1,13 @@
+"""The kinds of ours by name, for tests that are told one."""
+
+from __future__ import annotations
+
+from windlass.api.kinds.registry import KINDS
+from windlass.api.schema.kind import Kind
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def get_kind(name: str) -> Kind:
+    """The kind of that name."""
+    return _BY_NAME[name]

@@ -1,0 +1,75 @@
+"""What is in an Environment's namespace, so that two of them can be compared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.support.environments.environment_harness import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    POLICIES,
+    QUOTAS,
+    EnvironmentHarness,
+)
+from windlass.environments.owned_cache import LIMIT_RANGES, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from windlass.objects.names import GVR
+
+KINDS = (
+    QUOTAS,
+    POLICIES,
+    LIMIT_RANGES,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+    CONFIG_MAPS,
+    GVR("", "v1", "services"),
+    DEPLOYMENTS,
+)
+
+_INVENTORY = "windlass-inventory"
+_DIFFERS = frozenset(
+    {
+        "catalyst.dev/applied-hash",
+        "catalyst.dev/environment",
+        "catalyst.dev/environment-name",
+        "clusterIP",
+        "clusterIPs",
+        "creationTimestamp",
+        "deployment.kubernetes.io/revision",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "status",
+        "uid",
+    }
+)
+
+
+async def read_state(tenant: EnvironmentHarness, name: str) -> dict[str, Any]:
+    """All objects, without what differs between any two Environments of one wish."""
+    own = await tenant.get(name)
+    place = own["status"]["namespace"]
+    names = {own["metadata"]["uid"]: "UID", place: "PLACE"}
+    return {
+        f"{gvr.resource}/{row['metadata']['name']}": _compared(row, names)
+        for gvr in KINDS
+        for row in await tenant.api.list(gvr, place)
+    }
+
+
+def _compared(row: dict[str, Any], names: dict[str, str]) -> Any:
+    if row["metadata"]["name"] != _INVENTORY:
+        return _plain(row, names)
+    entries = json.loads(row["data"]["inventory"])
+    return sorted((entry["kind"], entry["name"], bool(entry.get("uid"))) for entry in entries)
+
+
+def _plain(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item, names) for key, item in value.items() if key not in _DIFFERS}
+    if isinstance(value, list):
+        return [_plain(item, names) for item in value]
+    if isinstance(value, str):
+        for name, common in names.items():
+            value = value.replace(name, common)
+    return value

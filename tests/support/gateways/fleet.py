@@ -1,0 +1,382 @@
+"""A namespace with stand-in gateways: pods without a node, agents that only report.
+
+The API server does not know that no kubelet runs the pods: their status is written by the
+test. The agents are as real as their rights: they act as the service account of their pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from tests.support.git.http_server import RunningGitServer, git_settings
+from tests.support.processes.polling import eventually
+from windlass.api.kinds.registry import IGNITION_SYNCS
+from windlass.base.clock import SystemClock
+from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
+from windlass.gateways.status.pod_discovery import AGENT_CONTAINER
+from windlass.gateways.wire import agent_report, metadata, routing
+from windlass.gateways.wire.agent_report import AgentReport
+from windlass.gateways.wire.metadata import AgentMetadata
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.errors import Forbidden, NotFound
+from windlass.objects.names import GVR, Key
+from windlass.telemetry.gateways import GatewayMetrics
+
+PODS = GVR("", "v1", "pods")
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+SECRETS = GVR("", "v1", "secrets")
+EVENTS = GVR("events.k8s.io", "v1", "events")
+ROLES = GVR("rbac.authorization.k8s.io", "v1", "roles")
+ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
+ACCOUNTS = GVR("", "v1", "serviceaccounts")
+
+MANAGER = "test"
+API_KEY = "0123456789abcdef"
+PREFIX = "ignition-sync.io/"
+
+
+class AdvancingClock(SystemClock):
+    """The machine's clock, put forward by a test that has no time to wait."""
+
+    def __init__(self) -> None:
+        self.skipped = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.skipped
+
+
+async def settle() -> None:
+    """Let the loop close what was given up, such as connections that were being opened."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class RunningController:
+    """A controller at work inside the test."""
+
+    controller: GatewaysController
+    clock: AdvancingClock
+    registry: CollectorRegistry
+
+    def wake(self, fleet: Fleet, name: str = "site") -> None:
+        """What a timer does."""
+        self.controller._queue.add(Key(fleet.namespace, name))
+
+    async def idle(self) -> bool:
+        """Whether no pass is under way or in line."""
+        queue = self.controller._queue
+        return not queue.depth and not queue.working
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"windlass_gateways_{name}", labels)
+
+
+@contextlib.asynccontextmanager
+async def running_controller(
+    connection: Connection, directory: Path, **changes: Any
+) -> AsyncIterator[RunningController]:
+    """A controller that runs while the test does."""
+    settings = GatewaysSettings(
+        work_directory=directory,
+        **{"git": git_settings(directory), "status_interval_seconds": 0.2, **changes},
+    )
+    clock, registry = AdvancingClock(), CollectorRegistry()
+    controller = GatewaysController(
+        connection,
+        settings,
+        clock=clock,
+        metrics=GatewayMetrics(registry),
+    )
+    task = asyncio.create_task(controller.run())
+    try:
+        yield RunningController(controller, clock, registry)
+        assert not task.done(), "the controller ended by itself"
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@dataclass
+class Fleet:
+    """One namespace, its repository, its IgnitionSyncs and its pods."""
+
+    admin: Api
+    connection: Connection
+    served: RunningGitServer
+    namespace: str
+    repository: Path = field(init=False)
+    _numbers: Any = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.repository = self.served.create(self.namespace, {"services/a/projects/x.json": "{}"})
+
+    # ---- objects of people
+
+    def sync(self, name: str = "site", **spec: Any) -> dict[str, Any]:
+        base: dict[str, Any] = {
+            "git": {"repo": self.served.server.url(self.namespace), "ref": "main"},
+            "gateway": {"apiKeySecretRef": {"name": "ignition-api"}},
+            "polling": {"interval": "60s"},
+        }
+        return {
+            "apiVersion": IGNITION_SYNCS.api_version,
+            "kind": "IgnitionSync",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {**base, **spec},
+        }
+
+    async def apply(self, *syncs: dict[str, Any]) -> None:
+        for one in syncs:
+            await self.admin.apply(IGNITION_SYNCS, one, field_manager=MANAGER)
+
+    async def secret(self, name: str = "ignition-api", **data: str) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "stringData": data or {"apiKey": f"windlass:{API_KEY}"},
+        }
+        await self.admin.apply(SECRETS, body, field_manager=MANAGER)
+
+    async def request(self, name: str = "site") -> None:
+        """Ask for a look now."""
+        value = f"look-{next(self._numbers)}"
+        patch = {"metadata": {"annotations": {"windlass.dev/requestedAt": value}}}
+        await self.admin.merge_patch(
+            IGNITION_SYNCS, name, patch, self.namespace, field_manager=MANAGER
+        )
+
+    async def pod(
+        self,
+        name: str,
+        *,
+        account: str = "default",
+        sidecar: bool = True,
+        labels: dict[str, str] | None = None,
+        **annotations: str,
+    ) -> FleetPod:
+        """A gateway's pod that runs, as far as the API server knows."""
+        said = {"inject": "true", "service_path": "services/a", **annotations}
+        notes = {PREFIX + key.replace("_", "-"): text for key, text in said.items() if text}
+        container = {"name": "gateway", "image": "example.invalid/gateway"}
+        agent = {
+            "name": AGENT_CONTAINER,
+            "image": "example.invalid/agent",
+            "restartPolicy": "Always",
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "annotations": notes,
+                "labels": labels or {},
+            },
+            "spec": {
+                "serviceAccountName": account,
+                "containers": [container],
+                **({"initContainers": [agent]} if sidecar else {}),
+            },
+        }
+        made = await self.admin.create(PODS, body, field_manager=MANAGER)
+        pod = FleetPod(self, name, made["metadata"]["uid"], notes, labels or {}, account)
+        await pod.show("Running", {"running": {}} if sidecar else None)
+        return pod
+
+    async def account(self, name: str) -> None:
+        """A service account; the default one is made by the cluster, a little later."""
+        if name != "default":
+            meta = {"name": name, "namespace": self.namespace}
+            body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}
+            await self.admin.apply(ACCOUNTS, body, field_manager=MANAGER)
+        await self.there(ACCOUNTS, name)
+
+    # ---- what there is
+
+    async def find(self, gvr: GVR, name: str) -> dict[str, Any] | None:
+        try:
+            return await self.admin.get(gvr, name, self.namespace)
+        except NotFound:
+            return None
+
+    async def there(self, gvr: GVR, name: str, *, seconds: float = 20.0) -> dict[str, Any]:
+        found = await eventually(
+            lambda: self.find(gvr, name), f"{gvr.resource} {name}", seconds=seconds
+        )
+        assert found is not None
+        return found
+
+    async def status(self, name: str = "site") -> dict[str, Any]:
+        found = await self.find(IGNITION_SYNCS, name)
+        status: dict[str, Any] = (found or {}).get("status") or {}
+        return status
+
+    async def condition(self, kind: str = "Ready", name: str = "site") -> dict[str, Any]:
+        rows = (await self.status(name)).get("conditions", [])
+        return next((row for row in rows if row["type"] == kind), {})
+
+    async def until(
+        self,
+        reason: str,
+        kind: str = "Ready",
+        *,
+        name: str = "site",
+        says: str = "",
+        seconds: float = 20.0,
+    ) -> dict[str, Any]:
+        """The condition, once it has that reason and those words."""
+
+        async def look() -> dict[str, Any]:
+            row = await self.condition(kind, name)
+            fits = row.get("reason") == reason and says in row.get("message", "")
+            return row if fits else {}
+
+        try:
+            return await eventually(look, f"{name} {kind}={reason} {says}", seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; is {await self.condition(kind, name)}") from None
+
+    async def told(self, name: str = "site") -> dict[str, str]:
+        """What the agents are told."""
+        found = await self.find(CONFIG_MAPS, f"ignition-sync-metadata-{name}")
+        data: dict[str, str] = (found or {}).get("data") or {}
+        return data
+
+    async def until_told(self, key: str, value: str, name: str = "site") -> dict[str, str]:
+        async def look() -> dict[str, str]:
+            data = await self.told(name)
+            return data if data.get(key) == value else {}
+
+        return await eventually(look, f"{key}={value} in the metadata of {name}")
+
+    async def events(self, reason: str) -> list[dict[str, Any]]:
+        found = await self.admin.list(EVENTS, self.namespace)
+        return [one for one in found if one.get("reason") == reason]
+
+    def listings(self) -> int:
+        """How often the remote was asked for its refs."""
+        paths = [seen.path for seen in self.served.server.requests]
+        return sum(self.namespace in path and path.endswith("/info/refs") for path in paths)
+
+
+@dataclass
+class FleetPod:
+    """One stand-in gateway and its agent."""
+
+    fleet: Fleet
+    name: str
+    uid: str
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    account: str
+
+    async def show(self, phase: str, agent: dict[str, Any] | None, **more: Any) -> None:
+        """Write the pod's status as a kubelet would."""
+        shown = {
+            "name": AGENT_CONTAINER,
+            "image": "x",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": agent,
+            **more,
+        }
+        status: dict[str, Any] = {"phase": phase}
+        if agent is not None:
+            status["initContainerStatuses"] = [shown]
+        await self.fleet.admin.merge_patch(
+            PODS,
+            self.name,
+            {"status": status},
+            self.fleet.namespace,
+            field_manager="kubelet",
+            subresource="status",
+        )
+
+    async def delete(self) -> None:
+        await self.fleet.admin.delete(PODS, self.name, self.fleet.namespace)
+
+    async def metadata(self, sync: str = "site") -> AgentMetadata:
+        """What the agent reads, with its own rights, once it is told where to report."""
+
+        async def look() -> AgentMetadata | None:
+            try:
+                name = f"ignition-sync-metadata-{sync}"
+                found = await self.agent.get(CONFIG_MAPS, name, self.fleet.namespace)
+            except (Forbidden, NotFound):
+                return None
+            read = metadata.decode(found["data"])
+            return read if self.name in read.status_objects else None
+
+        found = await eventually(look, f"metadata for {self.name}")
+        assert found is not None
+        return found
+
+    async def report(self, sync: str = "site", **changes: Any) -> AgentReport:
+        """What an agent writes that has done all it was told."""
+        told = await self.metadata(sync)
+        said = self.synced(told, **changes)
+        await self.write(told, said)
+        return said
+
+    def synced(self, told: AgentMetadata, **changes: Any) -> AgentReport:
+        """The report of an agent that has what it was told."""
+        commit = told.source.commit if told.source is not None else ""
+        ours = routing.hash_profile(told.routing_hash, self.annotations, self.labels)
+        fields: dict[str, Any] = {
+            "gateway": self.name,
+            "pod_name": self.name,
+            "pod_uid": self.uid,
+            "agent_version": "0.1.0",
+            "sync_status": "Synced",
+            "reason": "Synced",
+            "synced_commit": commit,
+            "applied_commit": commit,
+            "profile_hash": ours,
+            "routing_hash": told.routing_hash,
+            "last_sync_time": datetime(2026, 1, 1, tzinfo=UTC),
+        }
+        return AgentReport(**{**fields, **changes})
+
+    async def write(self, told: AgentMetadata, said: AgentReport) -> None:
+        """Server-side apply of the agent's own key, with its own rights (SIG-2)."""
+        await self.write_text(told, agent_report.encode(said))
+
+    async def write_text(self, told: AgentMetadata, text: str) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": told.status_objects[self.name].name,
+                "namespace": self.fleet.namespace,
+            },
+            "data": {self.name: text},
+        }
+        manager = f"ignition-sync-agent.{self.uid}"
+
+        async def applied() -> bool:
+            try:
+                await self.agent.apply(CONFIG_MAPS, body, field_manager=manager)
+            except Forbidden:
+                return False
+            return True
+
+        await eventually(applied, f"the right of {self.name} to report")
+
+    @property
+    def agent(self) -> Api:
+        user = f"system:serviceaccount:{self.fleet.namespace}:{self.account}"
+        return Api(self.fleet.connection, acting_as=user)

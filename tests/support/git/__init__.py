@@ -1,0 +1,1 @@
+"""Git servers for tests."""

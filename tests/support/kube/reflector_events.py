@@ -1,0 +1,135 @@
+"""Watching a follower: take what it says until it has said enough."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from windlass.kube.reflector import (
+    Interrupted,
+    Observed,
+    ReflectorEvent,
+    SnapshotAbandoned,
+    SnapshotComplete,
+    SnapshotStarted,
+)
+from windlass.kube.reflector_state import ReflectorSettings
+from windlass.objects.names import GVR, Object
+
+CONFIGMAPS = GVR("", "v1", "configmaps")
+QUICK = ReflectorSettings(
+    idle_seconds=30.0,
+    backoff_initial=0.01,
+    backoff_ceiling=0.05,
+    forbidden_initial=0.02,
+    forbidden_ceiling=0.05,
+)
+DEADLINE_SECONDS = 30.0
+
+Item = TypeVar("Item")
+
+
+def config_map(name: str, namespace: str, **data: str) -> Object:
+    """A ConfigMap as one would write it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": data,
+    }
+
+
+async def collect_until(
+    items: AsyncIterator[ReflectorEvent], enough: Callable[[ReflectorEvent], bool]
+) -> list[ReflectorEvent]:
+    """What a follower says, up to the first item that is enough."""
+    taken: list[ReflectorEvent] = []
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            async for item in items:
+                taken.append(item)
+                if enough(item):
+                    return taken
+    except TimeoutError:
+        raise AssertionError(f"not enough: {summary(taken)}") from None
+    raise AssertionError(f"ended: {summary(taken)}")
+
+
+async def collect_until_synced(items: AsyncIterator[ReflectorEvent]) -> list[ReflectorEvent]:
+    """Up to the end of a complete snapshot."""
+    return await collect_until(items, lambda item: isinstance(item, SnapshotComplete))
+
+
+async def collect_until_changed(
+    items: AsyncIterator[ReflectorEvent], name: str, kind: str | None = None
+) -> list[ReflectorEvent]:
+    """Up to the first change of the object called `name`."""
+    return await collect_until(
+        items,
+        lambda item: (
+            isinstance(item, Observed) and object_name(item) == name and kind in {None, item.type}
+        ),
+    )
+
+
+def object_name(item: Observed) -> str:
+    """What the observed object is called."""
+    return str(json.loads(item.object)["metadata"]["name"])
+
+
+def changes_to(items: list[ReflectorEvent], *names: str) -> list[Observed]:
+    """What was seen of these objects; controllers put others into every namespace."""
+    seen = (item for item in items if isinstance(item, Observed))
+    return [item for item in seen if object_name(item) in names]
+
+
+def interruptions(items: list[ReflectorEvent]) -> list[Interrupted]:
+    """The interruptions among what a follower said."""
+    return [item for item in items if isinstance(item, Interrupted)]
+
+
+def snapshot_count(items: list[ReflectorEvent]) -> int:
+    """How many snapshots a follower began."""
+    return sum(isinstance(item, SnapshotStarted) for item in items)
+
+
+def live_names(items: list[ReflectorEvent]) -> set[str]:
+    """The objects of the last complete snapshot and what came after it."""
+    live: set[str] = set()
+    fresh: set[str] = set()
+    for item in items:
+        match item:
+            case SnapshotStarted():
+                fresh = set()
+            case SnapshotComplete():
+                live = fresh
+            case Observed(initial=True):
+                _count(fresh, item)
+            case Observed():
+                _count(live, item)
+    return live - {"kube-root-ca.crt"}
+
+
+def summary(items: list[ReflectorEvent]) -> list[str]:
+    """A story that a failing test can tell."""
+    told = []
+    for item in items:
+        match item:
+            case Observed(type=kind, initial=initial):
+                told.append(f"{kind}{'*' if initial else ''} {object_name(item)}")
+            case Interrupted(reason=reason, message=message):
+                told.append(f"Interrupted {reason}: {message[:60]}")
+            case SnapshotAbandoned(cause=cause):
+                told.append(f"SnapshotAbandoned {cause[:60]}")
+            case _:
+                told.append(type(item).__name__)
+    return told
+
+
+def _count(names: set[str], item: Observed) -> None:
+    if item.type == "DELETED":
+        names.discard(object_name(item))
+    else:
+        names.add(object_name(item))

@@ -1,0 +1,1 @@
+"""Processes of windlass for tests."""

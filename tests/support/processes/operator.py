@@ -1,0 +1,183 @@
+"""The operator as a process of its own, as a user would run it at a desk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from tests.support.processes import windlass_command
+from tests.support.processes.polling import pauses
+from windlass_dev.cluster import ports
+from windlass_dev.cluster.local_cluster import LocalCluster
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
+    """The first true answer of `look`; fails with its last answer after `seconds`."""
+    end = time.monotonic() + seconds
+    wait = pauses()
+    while not (found := look()):
+        assert time.monotonic() < end, f"{what} did not happen in {seconds:g} s; last: {found!r}"
+        time.sleep(next(wait))
+    return found
+
+
+class Operator:
+    """`windlass run --dev` on a desk; may be killed and started again.
+
+    Seconds pass after a start before authors can be proven; who asks for no authors does
+    not wait for that.
+    """
+
+    def __init__(
+        self,
+        desk: LocalCluster,
+        directory: Path,
+        *flags: str,
+        authors: bool = True,
+        forked: bool = True,
+    ) -> None:
+        self.log = directory / "operator.log"
+        self._desk = desk
+        self._flags = flags
+        self._authors = authors
+        self._is_forked = forked
+        self._process: windlass_command.StartedProcess | None = None
+        self._probe_port = free_port()
+        self.metrics_port = free_port()
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start and wait until it is ready and, where wanted, can prove authors."""
+        self.spawn(environment)
+        eventually(self._is_ready, "readiness", seconds=60.0)
+        if self._authors:
+            self.await_provable()
+
+    def await_provable(self) -> None:
+        """Wait until no lost call is in reach: a test before may have cut admission off."""
+        proves = "windlass_mirror_authors_provable"
+        eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
+
+    def spawn(self, environment: Mapping[str, str] | None = None) -> None:
+        start = windlass_command.start if self._is_forked else windlass_command.start_executable
+        self._process = start(self._arguments(), {**os.environ, **(environment or {})}, self.log)
+
+    def _arguments(self) -> list[str]:
+        return [
+            "run",
+            "--dev",
+            f"--kubeconfig={self._desk.admin_kubeconfig}",
+            f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+            *self._flags,
+        ]
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the operator was started"
+        return self._process.pid
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None, "the operator was started"
+        assert self._process.poll() is None, f"the operator ended:\n{self.log.read_text()[-4000:]}"
+        try:
+            url = f"http://127.0.0.1:{self._probe_port}/readyz"
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        except OSError:
+            return False
+
+    def witness(self) -> int:
+        """The child that answers admission calls; 0 as long as there is none."""
+        pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+        return next((pid for pid, line in lines.items() if b"reverser.attribution" in line), 0)
+
+    def metrics(self) -> str:
+        url = f"http://127.0.0.1:{self.metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            text: bytes = answer.read()
+        return text.decode()
+
+    def metric(self, name: str) -> float:
+        """The sum of all series of a metric."""
+        lines = [line for line in self.metrics().splitlines() if line.startswith(name)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def wait_dead(self, seconds: float = 30.0) -> int:
+        assert self._process is not None, "the operator was started"
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        """SIGKILL: what a power cut looks like."""
+        self._signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM and wait for a clean end."""
+        self._signal(signal.SIGTERM)
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None, "the operator was started"
+        os.kill(self._process.pid, number)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.signal(number)
+            self.wait_dead()
+
+
+def free_port() -> int:
+    """A port that nobody gets before the operator listens on it, nor while it is dead.
+
+    It lies below what outgoing connections are given, and whoever runs tests on this machine
+    at the same time is told by a lock that it is taken, as long as this process lives.
+    """
+    (port,) = ports.choose_ports(
+        1,
+        taken=(),
+        ceiling=ports.first_ephemeral_port(),
+        is_free=_is_taken_now,
+        rng=random.Random(),
+    )
+    return port
+
+
+def _is_taken_now(port: int) -> bool:
+    """Whether `port` was free and is ours from now on."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        try:
+            lock.bind(f"\0windlass-test-port-{port}")
+        except OSError:
+            return False
+        if not ports.is_free(port):
+            return False
+        # Kept without an object that somebody would have to close.
+        lock.detach()
+    return True
+
+
+@contextlib.contextmanager
+def running_operator(
+    desk: LocalCluster, directory: Path, *flags: str, authors: bool = True, forked: bool = True
+) -> Iterator[Operator]:
+    """An operator that is gone afterwards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    operator = Operator(desk, directory, *flags, authors=authors, forked=forked)
+    try:
+        operator.start()
+        yield operator
+    finally:
+        operator.kill()

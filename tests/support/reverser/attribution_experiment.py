@@ -1,0 +1,280 @@
+"""The experiment behind attribution: everything known people do is recorded and judged.
+
+Beside the writes of `join_life` stand our own recording webhook and a raw watch of each
+type, joined by the operator's own judge. A row of the table holds the verdicts against
+the truth, and says where an admitted object differs from the watched one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from prometheus_client import CollectorRegistry
+
+from tests.support.reverser.attribution_lifecycle import GroundTruth, ObjectLifecycle
+from tests.support.reverser.attribution_samples import LABEL, Sample
+from windlass.base.clock import SystemClock
+from windlass.kube.connection import Connection
+from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
+from windlass.objects.names import JSON
+from windlass.reverser.attribution import webhook_record
+from windlass.reverser.attribution.attributor import Attributor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.attribution.records import AdmissionRecords
+from windlass.reverser.attribution.webhook_frames import RecordFrame
+from windlass.reverser.content import object_decoder, sanitize
+from windlass.reverser.content.clean_object import CleanObject, ObjectReader
+from windlass.reverser.file_operation import Operation
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.watch.tracker import ObjectTracker, TrackedObject
+from windlass.telemetry.reverser import ReverserMetrics
+from windlass.web.admission import AdmissionRequest
+
+_KEY = b"a key that only this experiment knows"
+# The version that a write makes cannot be known before it is made.
+_VERSION = {".metadata.resourceVersion"}
+_SETTLE_SECONDS = 45.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change seen in a stream; `first` is the verdict of the moment it arrived."""
+
+    observation: Observation
+    resource_version: str
+    object: bytes
+    first: AuthorVerdict
+    last: AuthorVerdict | None = None
+
+
+class Recorder:
+    """Takes down admission calls as the witness does, and keeps the objects to explain with."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, list[tuple[RecordFrame, bytes]]] = defaultdict(list)
+        # This witness lives in the test's own process and cannot fall silent unseen.
+        tally = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
+        self.witnesses = Attributor(
+            AdmissionRecords(), tally, SystemClock(), silence_seconds=float("inf")
+        )
+        self._oath = webhook_record.RecordSettings(_KEY, frozenset())
+
+    def hear(self, request: AdmissionRequest) -> None:
+        record = webhook_record.build_record(request, self._oath, time.monotonic())
+        if record is not None:
+            self.witnesses.add_record(record)
+            self.told[record.uid].append((record, request.object))
+
+
+class Watcher:
+    """The raw stream of one type, tracked as the operator tracks it."""
+
+    def __init__(self, sample: Sample, token: str, recorder: Recorder) -> None:
+        self.changes: list[Change] = []
+        self.seen: set[tuple[str, str]] = set()
+        self.gone: set[str] = set()
+        self.synced = asyncio.Event()
+        self._sample = sample
+        self._token = token
+        self._recorder = recorder
+        self._tracking = ObjectTracker()
+        self._lens = ObjectReader(_KEY, frozenset(), noise_filter=False)
+
+    async def run(self, connection: Connection) -> None:
+        scope = Scope(self._sample.served.gvr, self._sample.namespace)
+        async with aclosing(reflect(connection, scope)) as items:
+            async for item in items:
+                if isinstance(item, SnapshotComplete):
+                    self.synced.set()
+                elif isinstance(item, Observed):
+                    self._observe(item)
+
+    def _observe(self, item: Observed) -> None:
+        served = self._sample.served
+        sighting = self._lens.read(served.gvr, served.kind, item.object)
+        assert isinstance(sighting, CleanObject), sighting
+        labels = sighting.content["metadata"].get("labels") or {}
+        if not served.namespaced and labels.get(LABEL) != self._token:
+            return
+        leaving = item.type == "DELETED" or sighting.is_terminating
+        known = self._tracking.get(sighting.identity.key)
+        known = known if known is not None and known.uid == sighting.uid else None
+        digest = b"" if leaving else sighting.digest
+        if not item.initial and (known is None or known.digest != digest):
+            self._changed(sighting, known, item.object, leaving=leaving)
+        tracked = TrackedObject(sighting.uid, sighting.resource_version, digest, sighting.replicas)
+        self._tracking.put(sighting.identity.key, tracked)
+        self.seen.add((sighting.uid, sighting.resource_version))
+        if leaving:
+            self.gone.add(sighting.uid)
+
+    def _changed(
+        self, sighting: CleanObject, known: TrackedObject | None, raw: bytes, *, leaving: bool
+    ) -> None:
+        appeared: Operation = "CREATE" if known is None else "UPDATE"
+        observation = Observation(
+            uid=sighting.uid,
+            operation="DELETE" if leaving else appeared,
+            previous_resource_version=known.resource_version if known else None,
+            previous_replicas=known.replicas if known else None,
+            identity=sighting.identity,
+            content=sighting.digest,
+            replicas=sighting.replicas,
+            received=time.monotonic(),
+        )
+        first = self._recorder.witnesses.judge(observation)
+        self.changes.append(Change(observation, sighting.resource_version, raw, first))
+
+    async def settle(self, truth: GroundTruth) -> None:
+        """Wait until everything that was written has been seen, then judge it once more."""
+        end = time.monotonic() + _SETTLE_SECONDS
+        while missing := self._missing(truth):
+            assert time.monotonic() < end, f"{self._sample.label}: not seen: {missing}"
+            await asyncio.sleep(0.02)
+        judge = self._recorder.witnesses.judge
+        self.changes = [replace(one, last=judge(one.observation)) for one in self.changes]
+
+    def _missing(self, truth: GroundTruth) -> list[object]:
+        unseen = [key for key in truth.writers if key not in self.seen]
+        return [*unseen, *(truth.deleters.keys() - self.gone)]
+
+
+@dataclass
+class Row:
+    """What became of one kind; the table is made of these."""
+
+    kind: str
+    versions: int = 1
+    tried: int = 0
+    refused: int = 0
+    ours: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    uncleaned: set[str] = field(default_factory=set)
+    differing: set[str] = field(default_factory=set)
+
+
+def row(sample: Sample, life: ObjectLifecycle, watcher: Watcher, recorder: Recorder) -> Row:
+    """Holds every verdict of one kind against the truth."""
+    versions = 1 + len(sample.other_versions)
+    found = Row(sample.label, versions, life.truth.tried, life.truth.refused)
+    for change in watcher.changes:
+        assert change.last is not None, "judged when the kind had settled"
+        user = _writer(life.truth, change)
+        operation = change.observation.operation
+        for named in {one.actor.user for one in (change.first, change.last) if one.actor}:
+            if named != user if user else named in life.names:
+                found.wrong.append(f"{operation} by {user or 'somebody else'} credited to {named}")
+        counter = found.ours if user else found.others
+        reason = change.last.reason
+        if reason == "Ambiguous":
+            reason = f"{cause(change, user, recorder)} {operation.lower()}"
+        counter[reason or change.last.tier] += 1
+        if user:
+            raw, clean = differences(change, user, recorder)
+            found.uncleaned |= raw
+            found.differing |= clean
+    return found
+
+
+def cause(change: Change, user: str | None, recorder: Recorder) -> str:
+    """Why two people may have made one change.
+
+    `attempted`: deletes have no content, so who was refused looks like who was not.
+    `foreign`: the same for writes in another version. `repeated`: somebody applied once more
+    what `user` had just written, and the API server, whose cache did not have that write
+    yet, asked about it with the same predecessor before it found that nothing changes.
+    """
+    observation = change.observation
+    if observation.operation == "DELETE":
+        return "attempted"
+    told = [one for one, _ in recorder.told[observation.uid]]
+    found = [one for one in told if (one.uid, one.old_resource_version) == observation.link]
+    if any(
+        f"{one.group}/{one.version}".lstrip("/") != observation.identity.gvr.api_version
+        for one in found
+    ):
+        return "foreign"
+    equal = [one for one in found if one.content == observation.content and not one.subresource]
+    first = min(equal, key=lambda one: one.time, default=None)
+    return "repeated" if first is not None and first.user == user else "unexplained"
+
+
+def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str], set[str]]:
+    """Where the admitted object differs from the watched one, as they are and when cleaned."""
+    observation = change.observation
+    if observation.operation == "DELETE":
+        return set(), set()
+    watched = object_decoder.decode_object(change.object)
+    admitted = [
+        object_decoder.decode_object(body)
+        for record, body in recorder.told[observation.uid]
+        if (record.user, record.operation, record.subresource) == (user, observation.operation, "")
+        and (record.uid, record.old_resource_version) == observation.link
+        and f"{record.group}/{record.version}".lstrip("/") == observation.identity.gvr.api_version
+    ]
+    raw = [set(paths(one, watched)) - _VERSION for one in admitted]
+    clean = [
+        set(paths(sanitize.sanitize_object(one), sanitize.sanitize_object(watched)))
+        for one in admitted
+    ]
+    return min(raw, key=len, default=set()), min(clean, key=len, default=set())
+
+
+def paths(one: JSON, other: JSON, place: str = "") -> Iterable[str]:
+    """The places in which two values differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from paths(one.get(key), other.get(key), f"{place}.{key}")
+    elif one != other:
+        yield place
+
+
+def _writer(truth: GroundTruth, change: Change) -> str | None:
+    if change.observation.operation == "DELETE":
+        return truth.deleters.get(change.observation.uid)
+    return truth.writers.get((change.observation.uid, change.resource_version))
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The rows as people read them."""
+    head = (
+        "kind",
+        "attempts",
+        "refused",
+        "authors",
+        "of others",
+        "wrong",
+        "differs before cleaning",
+        "after",
+    )
+    lines = [
+        (
+            one.kind,
+            str(one.tried),
+            str(one.refused),
+            _counts(one.ours),
+            _counts(one.others),
+            str(len(one.wrong)),
+            " ".join(sorted(one.uncleaned)) or "-",
+            " ".join(sorted(one.differing)) or "-",
+        )
+        for one in rows
+    ]
+    widths = [max(len(line[place]) for line in (head, *lines)) for place in range(len(head))]
+    shown = (head, tuple("-" * width for width in widths), *lines)
+    return "\n".join(
+        "| "
+        + " | ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
+        + " |"
+        for line in shown
+    )
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counter.items())) or "-"

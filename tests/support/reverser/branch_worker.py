@@ -1,0 +1,200 @@
+"""One branch worker on a real repository, driven by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.support.git.http_server import RunningGitServer, git, git_settings
+from tests.support.processes.polling import eventually
+from windlass.base.clock import SystemClock
+from windlass.git.format import objects
+from windlass.git.format.objects import Person
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
+from windlass.objects.names import GVR, Identity, Key
+from windlass.reverser.attribution.author import Actor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.content import file_paths
+from windlass.reverser.publish import cadence
+from windlass.reverser.publish.branch_worker import BranchWorker
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import Folder, WriteTarget
+from windlass.reverser.publish.publisher import ControllerIdentity, Delivery, Publisher
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.reverser.publish.worker_hooks import WorkerHooks
+from windlass.reverser.publish.writer_group import WriterGroup
+from windlass.reverser.selection.rule_coverage import RuleCoverage
+from windlass.reverser.selection.rules import operation_mask
+
+BASE = "clusters/prod"
+MAPS = GVR("", "v1", "configmaps")
+OURS = "ours-uid"
+_ALICE = AuthorVerdict("exact", Actor("alice"))
+
+
+def config_map_path(name: str) -> str:
+    """Where the file of a ConfigMap lies."""
+    return file_paths.file_path(BASE, Identity(MAPS, "ns", name))
+
+
+@dataclass
+class WorkerReports:
+    """What the worker told and asked."""
+
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    seen_again: list[Key] = field(default_factory=list)
+    reread: list[str] = field(default_factory=list)
+    races: int = 0
+    pushed: list[Delivery] = field(default_factory=list)
+    selected: RuleCoverage | None = None
+
+    def around(self) -> WorkerHooks:
+        return WorkerHooks(
+            may_push=lambda: True,
+            is_seeding=lambda _: False,
+            is_deleted=self._gone,
+            current_coverage=self._selected,
+            reread_object=self._reread,
+            destinations=lambda: frozenset({"ns/dest", "evil/older"}),
+            destination_changed=lambda _: None,
+            resnapshot=self.seen_again.append,
+            push_acknowledged=self.pushed.append,
+            count_verdict=lambda _: None,
+            count_skip=lambda identity, reason: self.skipped.append((identity.name, reason)),
+            count_race=self._raced,
+            observe_push=lambda _: None,
+            record_event=lambda *_: None,
+        )
+
+    def _raced(self) -> None:
+        self.races += 1
+
+    async def _selected(self, destination: Key) -> RuleCoverage | None:
+        return self.selected
+
+    async def _gone(self, identity: Identity) -> bool:
+        return False
+
+    async def _reread(self, target: WriteTarget, arrival: FileUpdate) -> FileUpdate | None:
+        self.reread.append(arrival.identity.name)
+        content = b"read again\n"
+        return replace(arrival, blob=objects.blob_id(content), content=content)
+
+
+@dataclass
+class WorkerHarness:
+    """A worker, its repository on the server, and what it told."""
+
+    worker: BranchWorker
+    branch: RemoteBranch
+    repository: Path
+    target: WriteTarget
+    heard: WorkerReports
+    clock: SystemClock
+
+    def attach(self, **changes: object) -> Folder:
+        return self.worker.attach(replace(self.target, **changes))  # type: ignore[arg-type]
+
+    @property
+    def party(self) -> WriterGroup:
+        return self.worker.groups[self.target.repository]
+
+    async def serve(self) -> None:
+        await self.worker._write_group(self.party)
+
+    async def opened(self, **changes: object) -> Folder:
+        folder = self.attach(**changes)
+        await self.serve()
+        return folder
+
+    def offer(
+        self,
+        folder: Folder,
+        name: str,
+        text: str | None = "a: 1\n",
+        operations: str = "*",
+        *,
+        uid: str = "",
+        live: bool = True,
+    ) -> None:
+        """A change of a ConfigMap, as the watch would tell it; else as a snapshot finds it."""
+        content = text.encode() if text is not None else None
+        observation = Observation(
+            uid=uid or name,
+            operation="UPDATE",
+            previous_resource_version="1",
+            identity=Identity(MAPS, "ns", name),
+            content=content,
+            received=self.clock.monotonic(),
+        )
+        self.worker.add_update(
+            folder,
+            FileUpdate(
+                identity=Identity(MAPS, "ns", name),
+                kind="ConfigMap",
+                path=config_map_path(name),
+                blob=objects.blob_id(content) if content is not None else None,
+                content=content,
+                mask=operation_mask((operations,)),
+                observation=observation if live else None,
+                received=datetime.now(UTC),
+                size=len(content or b""),
+            ),
+        )
+
+    def subjects(self) -> list[str]:
+        return git(self.repository, "log", "--format=%s", "main").splitlines()
+
+    async def until_due(self) -> None:
+        """Until the window of some folder closed."""
+
+        async def due() -> bool:
+            return self.worker._is_due(self.party)
+
+        await eventually(due, "the window closed")
+
+
+@contextlib.asynccontextmanager
+async def running_worker(
+    git_host: RunningGitServer, tmp_path: Path
+) -> AsyncIterator[WorkerHarness]:
+    """A branch with one file of somebody else."""
+    name = f"worker-{tmp_path.name}.git"
+    repository = git_host.create(name, {"README.md": "hello\n"})
+    clock = SystemClock()
+    child = Git(git_settings(tmp_path))
+    listings = RefListings(child, clock)
+    branch = RemoteBranch("main", tmp_path / "store", child, listings)
+    heard = WorkerReports()
+    signature = ControllerIdentity(OURS, "windlass-system", "windlass", "test")
+    worker = BranchWorker(
+        branch,
+        Publisher(branch, signature, lambda _: _ALICE, clock, cadence.WindowLimits()),
+        child,
+        cadence.WindowLimits(),
+        heard.around(),
+        clock,
+        (asyncio.Semaphore(1), asyncio.Semaphore(1)),
+        pending_max_bytes=1 << 20,
+    )
+    target = WriteTarget(
+        key=Key("ns", "dest"),
+        uid="u",
+        repository=Key("ns", "repo"),
+        remote=git_host.remote(name),
+        branch="main",
+        base_folder=BASE,
+        create_branch=False,
+        window_seconds=0.001,
+        committer=Person("windlass", "noreply@windlass.invalid"),
+        credentials=git_host.credentials,
+        takeover=None,
+        salt=b"",
+    )
+    yield WorkerHarness(worker, branch, repository, target, heard, clock)
+    await listings.close()

@@ -1,0 +1,61 @@
+"""A repository in the install namespace, the only place that cluster rules may feed."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.git.http_server import RunningGitServer
+from tests.support.processes.operator import eventually
+from tests.support.reverser.api_users import ApiMirroredNamespace, admin_user
+from tests.support.reverser.mirrored_namespace import GROUP, MirroredNamespace
+from windlass_dev.cluster.local_cluster import LocalCluster
+
+NAMESPACE = "windlass-system"
+RULE = "central"
+
+
+@contextlib.contextmanager
+def central_repository(desk: LocalCluster, served: RunningGitServer) -> Iterator[MirroredNamespace]:
+    """A repository of its own; its objects, and the cluster rule, are gone afterwards."""
+    found = ApiMirroredNamespace(desk, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git")
+    try:
+        yield found
+    finally:
+        person = admin_user(found)
+        for kind, name in (
+            ("clusterwatchrule", RULE),
+            ("gitdestination", "destination"),
+            ("gitrepoconfig", "repo"),
+        ):
+            person.ask("DELETE", person.path(kind, name))
+
+
+def cluster_rule(*items: dict[str, Any]) -> dict[str, Any]:
+    """A ClusterWatchRule that feeds the central destination."""
+    return {
+        "apiVersion": GROUP,
+        "kind": "ClusterWatchRule",
+        "metadata": {"name": RULE},
+        "spec": {
+            "destinationRef": {"name": "destination", "namespace": NAMESPACE},
+            "rules": list(items),
+        },
+    }
+
+
+def configure_mirror(found: MirroredNamespace, *items: dict[str, Any]) -> None:
+    """Apply repository, destination and cluster rule; wait until they work."""
+    found.admin.apply(
+        found.secret(), found.repo_config(), found.git_destination(), cluster_rule(*items)
+    )
+    found.await_condition("clusterwatchrule", RULE, "Ready")
+    eventually(lambda: _states(found) == {"synced"}, "every stream of the rule synced")
+
+
+def _states(found: MirroredNamespace) -> set[str]:
+    """How the streams of the rule are; the destination is synced before it has any."""
+    rows = found.admin.get("clusterwatchrule", RULE).get("status", {}).get("resolved", ())
+    return {row["state"] for row in rows}

@@ -1,0 +1,111 @@
+"""AdmissionReviews that no API server sent, and connections that only take up room.
+
+The forger knows all that a review says, and the address of the webhook: whoever may read
+ValidatingWebhookConfigurations knows that.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from windlass.api.install.installation import Installation
+from windlass.objects.names import GVR
+from windlass_dev.cluster.local_cluster import LocalCluster
+
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def webhook_url(desk: LocalCluster) -> str:
+    """The URL that the API server calls, as it stands in the webhook configuration."""
+    found = desk.api.request(f"{_CONFIGURATIONS}/{Installation().webhook_configuration}")
+    assert found.ok, found
+    url: str = json.loads(found.text)["webhooks"][0]["clientConfig"]["url"]
+    return url
+
+
+def admission_review(
+    user: str,
+    gvr: GVR,
+    old: dict[str, Any] | None,
+    new: dict[str, Any] | None,
+    *,
+    namespace: str | None = None,
+    subresource: str = "",
+) -> bytes:
+    """A review that says `user` turns `old` into `new`; without one of them, makes or deletes."""
+    known = new or old
+    assert known is not None, "a review has an object"
+    operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
+    request = {
+        "uid": str(uuid.uuid4()),
+        "operation": operation,
+        "resource": {"group": gvr.group, "version": gvr.version, "resource": gvr.resource},
+        "subResource": subresource,
+        "namespace": known["metadata"].get("namespace", "") if namespace is None else namespace,
+        "name": known["metadata"]["name"],
+        "userInfo": {"username": user},
+        "object": new,
+        "oldObject": old,
+    }
+    envelope = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return json.dumps(envelope | {"request": request}).encode()
+
+
+def post_review(url: str, body: bytes) -> tuple[int, bytes]:
+    """Status and body of the answer to a review that anybody on the network may send."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPSConnection(
+        parts.hostname, parts.port, timeout=5, context=_trusting()
+    )
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", parts.path or "/", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def submit_forged_review(
+    desk: LocalCluster, user: str, gvr: GVR, *objects: Any, **given: Any
+) -> None:
+    """Have the operator's webhook believe that `user` asks for a change."""
+    status, answer = post_review(webhook_url(desk), admission_review(user, gvr, *objects, **given))
+    assert (status, b'"allowed":true' in answer) == (200, True), (status, answer)
+
+
+@contextmanager
+def open_connections(url: str, count: int) -> Iterator[None]:
+    """So many connections that do not even begin to shake hands."""
+    parts = urlsplit(url)
+    with ExitStack() as stack:
+        for _ in range(count):
+            place = (parts.hostname, parts.port)
+            stack.enter_context(socket.create_connection(place, timeout=10))  # type: ignore[arg-type]
+        yield
+
+
+@contextmanager
+def idle_connections(url: str, count: int) -> Iterator[None]:
+    """So many connections that have shaken hands and say nothing."""
+    parts, context = urlsplit(url), _trusting()
+    assert parts.hostname is not None
+    assert parts.port is not None
+    with ExitStack() as stack:
+        for _ in range(count):
+            plain = socket.create_connection((parts.hostname, parts.port), timeout=10)
+            stack.enter_context(context.wrap_socket(plain))
+        yield
+
+
+def _trusting() -> ssl.SSLContext:
+    return ssl._create_unverified_context()  # noqa: S323 - a forger does not care

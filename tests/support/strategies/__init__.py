@@ -1,0 +1,1 @@
+"""Hypothesis strategies that need few draws."""
