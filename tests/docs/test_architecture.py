@@ -106,3 +106,11 @@ def test_what_calls_itself_pure_is_proven_to_be() -> None:
         if (ast.get_docstring(ast.parse(file.read_text())) or "").endswith("Pure.")
     }
     assert claimed == {name for name in map(_module, files) if _is_covered(name, proven)}
+
+
+def test_every_source_file_that_a_document_names_exists() -> None:
+    """A path in backticks is one of the repository, or one below a package."""
+    below = (_ROOT, _ROOT / "src/windlass", _ROOT / "dev/src/windlass_dev")
+    for page in (*_ROOT.glob("*.md"), *(_ROOT / "docs").rglob("*.md")):
+        for path in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", page.read_text()):
+            assert any((root / path).is_file() for root in below), f"{page.name}: {path}"
