@@ -1,4 +1,4 @@
-"""Names of types and objects: GVR, GVK, Key and Identity, and the JSON they are part of.
+"""Names of types and objects: GVR, GVK, Key and Identity, and counts of them in messages.
 
 Only keys cross a work queue.
 
@@ -79,3 +79,8 @@ class Identity:
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.gvr}/{where}{self.name}"
+
+
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """`number` with its noun for a message: "1 file", "2 files", "2 policies"."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
