@@ -26,36 +26,42 @@ def check(
         bool,
         typer.Option(
             "--network-probe",
-            help="Whether this cluster's network keeps the fence of an Environment.",
+            help="Measure whether the network of this cluster enforces network policies.",
         ),
     ] = False,
     image: Annotated[
         str,
         typer.Option(
-            metavar="IMAGE", help="What the probe's pods run: an image with sh, nc and timeout."
+            metavar="IMAGE",
+            help="Image for the pods of the probe; it must contain sh, nc and timeout.",
         ),
     ] = "",
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster.")] = None,
-    context: Annotated[str | None, typer.Option(help="Which context of the kubeconfig.")] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Path of the kubeconfig.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
     timeout: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="How long to wait for pods, and for each change."),
+        typer.Option(
+            metavar="DURATION",
+            help="How long to wait for pods and for each change, from 10s to 10m.",
+        ),
     ] = "60s",
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Output format: text or json.")
+    ] = "text",
 ) -> None:
-    """Measure what a cluster does, in namespaces made for it and removed again."""
+    """Check what windlass needs from a cluster, in temporary namespaces."""
     if not network_probe:
         raise typer.BadParameter(
-            "say what to check: --network-probe measures whether network policies are enforced"
+            "specify what to check: --network-probe measures whether network policies are enforced"
         )
     if not image:
         raise typer.BadParameter(
-            "name an image that this cluster can pull and that holds sh, nc and timeout, as "
-            "busybox does; windlass brings none",
+            "specify an image that this cluster can pull and that contains sh, nc and timeout, "
+            "for example busybox",
             param_hint="--image",
         )
     if output not in ("text", "json"):
-        raise typer.BadParameter("text or json", param_hint="--output")
+        raise typer.BadParameter("must be text or json", param_hint="--output")
     measured = _run_interruptible(_probe(image, _parse_timeout(timeout), kubeconfig, context))
     from windlass.environments.probe import enforcement
 
@@ -71,7 +77,7 @@ def _parse_timeout(timeout: str) -> float:
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--timeout") from error
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
-        raise typer.BadParameter("between 10s and 10m", param_hint="--timeout")
+        raise typer.BadParameter("must be between 10s and 10m", param_hint="--timeout")
     return seconds
 
 
@@ -91,7 +97,7 @@ def _run_interruptible(work: Coroutine[None, None, ProbeResult]) -> ProbeResult:
     try:
         return asyncio.run(interruptible())
     except (KeyboardInterrupt, asyncio.CancelledError):
-        typer.echo("interrupted; nothing was found out", err=True)
+        typer.echo("interrupted; no result", err=True)
         sys.exit(1)
 
 

@@ -34,7 +34,7 @@ def log_transition(obj: Object, outcome: Outcome, seconds: float) -> None:
     metadata, verdict = obj["metadata"], outcome.ready
     log = _log.warning if phase in _FAILED_PHASES else _log.info
     log(
-        "environment",
+        "environment changed",
         capability="environments",
         kind="Environment",
         namespace=metadata["namespace"],
@@ -84,8 +84,8 @@ class Correction:
         by = f" by {self.writer}" if self.writer else ""
         if self.is_removed:
             return (
-                f"Removed {self.kind} {self.name}, added{by or ' by others'}: it allows traffic, "
-                "and this Environment is untrusted"
+                f"Removed {self.kind} {self.name}{f' (added{by})' if by else ''}: policies that "
+                "allow traffic are not permitted in an untrusted Environment"
             )
         return f"Drift corrected: {self.kind} {self.name}{f' (changed{by})' if by else ''}"
 

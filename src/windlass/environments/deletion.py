@@ -82,7 +82,7 @@ class EnvironmentDeletion:
             return self._waiting_outcome(remaining, obj)
         if reported:
             self._metrics.record_namespace_deleted(_object_key(obj), self._seconds_deleting(obj))
-            text = "everything that was made for it is gone"
+            text = f"Namespace {reported} deleted"
             await self._recorder.record(
                 ObjectRef.of(obj), "Normal", "NamespaceDeleted", text, transition=uid
             )
@@ -100,9 +100,9 @@ class EnvironmentDeletion:
         names = " ".join(live["metadata"]["name"] for live in remaining)
         blockers = [text for live in remaining for text in deletion_blockers(live)][:5]
         self._metrics.record_deletion(_object_key(obj), is_blocked=bool(blockers))
-        text = f"namespace {names} is being deleted"
+        text = f"deleting namespace {names}"
         if blockers:
-            text += f"; blocked by {blockers[0]} (kubectl get namespace {names} -o yaml)"
+            text += f"; blocked by {blockers[0]} (see kubectl get namespace {names} -o yaml)"
         return Outcome(
             Verdict("False", "Deleting", text),
             reconciling=True,
@@ -173,7 +173,9 @@ class OrphanCleanup:
             try:
                 await self.run_once()
             except ApiError as error:
-                _log.warning("sweep put off", reason=error.reason, message=error.message)
+                _log.warning(
+                    "orphan cleanup failed, retrying", reason=error.reason, message=error.message
+                )
 
     async def run_once(self) -> tuple[str, ...]:
         """One run; the names of the namespaces that were deleted."""
@@ -190,7 +192,9 @@ class OrphanCleanup:
         for live in confirmed:
             name = live["metadata"]["name"]
             _log.warning(
-                "removing an orphan", namespace=name, environment=ownership.owner_key(live)
+                "deleting orphaned namespace",
+                namespace=name,
+                environment=ownership.owner_key(live),
             )
             await self._namespaces.remove(name, ownership.owner_uid(live))
             self._metrics.record_orphan_deleted()
@@ -201,7 +205,7 @@ class OrphanCleanup:
         uid, (namespace, name) = ownership.owner_uid(live), ownership.owner_key(live)
         kind = environment.KIND
         ref = ObjectRef(kind.gvr.api_version, "Environment", namespace, name, uid)
-        text = f"namespace {live['metadata']['name']} had no Environment any more; it is deleted"
+        text = f"Namespace {live['metadata']['name']} deleted: its Environment no longer exists"
         await self._recorder.record(ref, "Warning", "Orphan", text, transition=uid)
 
     async def _is_orphan(self, live: Object) -> bool:

@@ -50,7 +50,7 @@ from windlass.environments.status import HOOK_STEPS, ReconcileReport
 from windlass.environments.step import StepResult
 from windlass.environments.write_slots import SlotPriority, WriteSlots
 from windlass.kube.api import Api
-from windlass.objects.names import Key, Object
+from windlass.objects.names import Key, Object, format_count
 from windlass.runtime import finalizer, status
 from windlass.runtime.outcome import Outcome, Verdict
 
@@ -61,8 +61,8 @@ _SETTLING_SECONDS = 1.0
 """When to reconcile again while a changed quota takes effect."""
 
 _NOT_ENFORCED = (
-    "nothing here enforces the network policies (setting environments-network-enforcement is "
-    "absent), so its pods can be reached and can reach others"
+    "network policies are not enforced in this cluster "
+    "(--environments-network-enforcement=absent), so pods are not isolated"
 )
 
 
@@ -253,9 +253,9 @@ class EnvironmentReconciler:
             return _add_result(report, "source", step.from_source_error(error))
         if not any(source.follows_branch for source in desired):
             report = replace(report, poll_seconds=None)
-        text, polling_error = "images are taken as they are named; there is nothing to build", ""
+        text, polling_error = "No build needed; images are used as the manifests name them", ""
         if resolved.error is not None:
-            polling_error = f"newer commits cannot be looked for: {resolved.error}"
+            polling_error = f"cannot check for newer commits: {resolved.error}"
             text = f"{text}; {polling_error}"
         result = step.success(phase.BUILD, "NoBuildNeeded", text)
         return _add_result(
@@ -291,7 +291,7 @@ class EnvironmentReconciler:
             return _add_result(report, "render", step.failed(kind, error.reason, str(error))), None
         except WindlassError as error:
             return _add_result(report, "render", step.from_render_error(error)), None
-        text = f"{len(bundle.all_members)} objects"
+        text = f"Rendered {format_count(len(bundle.all_members), 'object')}"
         report = _add_result(report, "render", step.success(phase.DEPLOYMENT, "Rendering", text))
         dropped = tuple(f"{name} is not applied" for name in bundle.dropped)
         report = replace(report, unsupported=(*dropped, *bundle.notes), routes=bundle.routes)
@@ -381,7 +381,7 @@ def _initializing_outcome() -> Outcome:
 
     The watch event of this status write triggers the next reconcile.
     """
-    text = "its namespace is made"
+    text = "creating the namespace"
     return Outcome(
         Verdict("False", "Progressing", text),
         reconciling=True,
@@ -441,8 +441,11 @@ def _add_apply_results(
     if applied.result is not None and applied.step == "prepare":
         return _add_result(report, "prepare", applied.result)
     count = sum(member.stage < Stage.WORKLOADS for member in bundle.members)
-    text = f"{count} objects that workloads need are applied"
+    text = f"Applied {format_count(count, 'object')} that workloads depend on"
     report = _add_result(report, "prepare", step.success(phase.DEPLOYMENT, "Applying", text))
-    text = f"{len(bundle.members) - count} workloads and what scales them are applied"
+    workloads = format_count(
+        len(bundle.members) - count, "workload or autoscaler", "workloads and autoscalers"
+    )
+    text = f"Applied {workloads}"
     done = step.success(phase.DEPLOYMENT, "Applying", text)
     return _add_result(report, "workloads", applied.result or done)

@@ -49,10 +49,10 @@ def rollout_events(result: StepResult, status: Object, number: int) -> Iterator[
     """Events of the rollout of revision `number`."""
     was_serving = (status.get("serving") or {}).get("revision") == number
     if not result.ends_run and not was_serving:
-        text = f"revision {number} is ready"
+        text = f"Revision {number} is ready"
         yield OutcomeEvent("Normal", "Deployed", text, stands_alone=True)
     elif not result.ends_run and status.get("phase") == "Degraded":
-        yield OutcomeEvent("Normal", "Recovered", f"revision {number} is ready again")
+        yield OutcomeEvent("Normal", "Recovered", f"Revision {number} is ready again")
     elif result.condition.status == "False" and was_serving and status.get("phase") != "Degraded":
         yield OutcomeEvent("Warning", "Degraded", result.condition.message)
     elif (

@@ -140,10 +140,12 @@ class DerivedPhase:
         return self.phase not in {"Failed", "Degraded", "Ready"}
 
 
-def derive_phase(conditions: Mapping[str, Condition], context: PhaseContext) -> DerivedPhase:
-    """The phase by the table above."""
+def derive_phase(
+    conditions: Mapping[str, Condition], context: PhaseContext, *, revision: int = 0
+) -> DerivedPhase:
+    """The phase by the table above; `revision` is the number of the desired one."""
     if context.deleting:
-        return DerivedPhase("Deleting", "Deleting", "everything that was made for it is removed")
+        return DerivedPhase("Deleting", "Deleting", "deleting all resources of this Environment")
     for kind in CONDITIONS:
         row = conditions.get(kind)
         if row is not None and is_terminal(row, was_ready=context.was_ready):
@@ -152,7 +154,7 @@ def derive_phase(conditions: Mapping[str, Condition], context: PhaseContext) -> 
         return DerivedPhase("Pending", context.blocked_reason, context.blocked_message)
     first = _first_not_true(conditions)
     if first is None:
-        return DerivedPhase("Ready", "Succeeded", "the wished revision runs")
+        return DerivedPhase("Ready", "Succeeded", f"Revision {revision} is ready")
     return DerivedPhase(_unfinished_phase(conditions, context), first.reason, first.message)
 
 
@@ -205,7 +207,7 @@ def _first_not_true(conditions: Mapping[str, Condition]) -> Condition | None:
     for kind in CONDITIONS:
         row = conditions.get(kind)
         if row is None:
-            return Condition(kind, "Unknown", "Progressing", "it has not been looked at yet")
+            return Condition(kind, "Unknown", "Progressing", "not checked yet")
         if row.status != "True" and row.reason != ROUTES_NOT_SUPPORTED:
             return row
     return None

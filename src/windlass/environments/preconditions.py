@@ -30,10 +30,7 @@ from windlass.environments.resource_cache import ResourceCache
 from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
-OPERATOR_SUSPENDED = (
-    "the operator is suspended; nothing is changed until the administrator sets its setting "
-    "environments-suspend to false"
-)
+OPERATOR_SUSPENDED = "the operator is suspended; set --environments-suspend=false to resume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +72,17 @@ def check(
     if project is None or not spec.may_use_project(project, environment):
         # The same text for both cases, so that it does not reveal which Projects others have.
         text = (
-            f"there is no Project {project_key} that this Environment may use; create it or "
-            "share it"
+            f"Project {project_key} not found or not shared with namespace {key.namespace}; "
+            f"create it, or add {key.namespace} to its spec.environmentNamespaces"
         )
         return _blocked_outcome(environment, Verdict("False", "ProjectNotFound", text))
     if suspended:
         return _suspended_outcome(environment, "Suspended", OPERATOR_SUSPENDED)
     if environment.spec.suspend:
-        text = "this Environment is suspended; nothing is changed until its spec.suspend is false"
+        text = "suspended by spec.suspend; set it to false to resume"
         return _suspended_outcome(environment, "Suspended", text)
     if project.spec.suspend:
-        text = (
-            f"Project {project_key} is suspended; nothing is changed until its spec.suspend is "
-            "false"
-        )
+        text = f"Project {project_key} is suspended; set its spec.suspend to false to resume"
         return _suspended_outcome(environment, "ProjectSuspended", text)
     if project.metadata.deletion_timestamp and not environment.status.namespace:
         text = f"Project {project_key} is being deleted"

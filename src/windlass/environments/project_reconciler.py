@@ -30,7 +30,7 @@ from windlass.environments.spec import DesiredSource
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.condition import Condition
-from windlass.objects.names import Key, Object
+from windlass.objects.names import Key, Object, format_count
 from windlass.runtime import finalizer
 from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
@@ -78,7 +78,7 @@ class ProjectReconciler:
         assert decoded is not None, "there is no await between the lookup and this"
         counts: Object = {"environments": self._count_environments(key)}
         if self._suspended or decoded.spec.suspend:
-            own_text = "it is suspended; nothing is changed until spec.suspend is false"
+            own_text = "suspended by spec.suspend; set it to false to resume"
             text = OPERATOR_SUSPENDED if self._suspended else own_text
             return Outcome(Verdict(None, "Suspended", text), fields=counts)
         if not finalizer.has_finalizer(obj, project.FINALIZER):
@@ -98,7 +98,7 @@ class ProjectReconciler:
             except WindlassError as error:
                 return _unreachable_outcome(source.name, error, counts)
             heads.append({"name": source.name, "head": resolved.commit})
-        text = f"{len(heads)} repositories can be read"
+        text = f"{format_count(len(heads), 'repository', 'repositories')} reachable"
         return Outcome(
             Verdict("True", "Succeeded", text),
             conditions=(Condition(SOURCES_READY, "True", "SourcesReady", text),),
@@ -208,7 +208,7 @@ def _raw_spec(obj: Object) -> Object:
 
 def _unreachable_outcome(name: str, error: WindlassError, fields: Object) -> Outcome:
     """The outcome for a source that cannot be resolved, and when to try it again."""
-    text = f"source {name}: {error.reason}: {error.message}"
+    text = f"source {name}: {error.message}"
     after = error.after if isinstance(error, Stalled | Waiting) else None
     return Outcome(
         Verdict("False", error.reason, text),

@@ -76,16 +76,16 @@ def select_template(project: Project, environment: Environment) -> Template:
         raise SpecRefused(
             "DeploymentReady",
             "TemplateMissing",
-            f"Project {project.metadata.name} has no template {template_type} and none named "
-            f"{DEFAULT_TEMPLATE} (it has: {available}); add one to spec.templates",
+            f"Project {project.metadata.name} has no template {template_type} and no "
+            f"{DEFAULT_TEMPLATE} template (available: {available}); add one to its spec.templates",
         )
     mode = environment.spec.deployment_mode
     if mode is not None and mode != template.type:
         raise SpecRefused(
             "DeploymentReady",
             "ModeMismatch",
-            f"spec.deploymentMode is {mode}, the template {template_type} is of type "
-            f"{template.type}; leave deploymentMode out",
+            f"spec.deploymentMode is {mode}, but template {template_type} is of type "
+            f"{template.type}; remove deploymentMode",
         )
     return template
 
@@ -144,7 +144,8 @@ def _requested_sources(
         raise SpecRefused(
             "BuildReady",
             "SourceUnknown",
-            f"spec.sources names {', '.join(unknown)}; the Project has {', '.join(sorted(names))}",
+            f"spec.sources: {', '.join(unknown)} not found in the Project; "
+            f"available: {', '.join(sorted(names))}",
         )
     return {source.name: source for source in requested}
 

@@ -43,9 +43,12 @@ _MAX_CHARS_SERVING = 200
 _MAX_UNSUPPORTED = 50
 _MAX_NAMED_ROUTES = 5
 _MAX_UNSUPPORTED_CHARS = 512
-_NO_SECRETS = Condition(phase.SECRETS, "True", "NoSecrets", "its Project names no secrets")
+_NO_SECRETS = Condition(phase.SECRETS, "True", "NoSecrets", "The Project defines no secrets")
 _NOT_EXPOSED = Condition(
-    phase.INGRESS, "True", "NotExposed", "it has no address outside the cluster"
+    phase.INGRESS,
+    "True",
+    "NotExposed",
+    "Not exposed outside the cluster; use kubectl port-forward to reach it",
 )
 _RESYNC_SECONDS = 600.0
 """The longest time until the next reconcile, also if no watch event arrives."""
@@ -104,7 +107,7 @@ class ReconcileReport:
 def build_outcome(report: ReconcileReport, status: Object, now: datetime) -> Outcome:
     """The outcome of a reconcile that started from `status`."""
     conditions = _all_conditions(report, status)
-    derived = phase.derive_phase(conditions, report.phase_context)
+    derived = phase.derive_phase(conditions, report.phase_context, revision=report.revision.number)
     steps = _step_rows(report, status, now)
     ready = Verdict(
         "True" if derived.phase == "Ready" else "False", derived.reason, derived.message
@@ -292,8 +295,9 @@ def _sentence(derived: DerivedPhase, report: ReconcileReport, status: Object) ->
         or (namespace is not None and namespace.ends_run)
     ):
         return derived.message[:_MAX_CHARS]
-    commits = (str(commit)[:8] for commit in (serving.get("commits") or {}).values())
-    revision = ", ".join((*commits, f"revision {serving['revision']}"))[:_MAX_CHARS_SERVING]
+    commits = ", ".join(str(commit)[:7] for commit in (serving.get("commits") or {}).values())
+    revision = f"revision {serving['revision']}{f' ({commits})' if commits else ''}"
+    revision = revision[:_MAX_CHARS_SERVING]
     return f"{derived.message[: _MAX_CHARS - len(revision) - 16]}; still serving {revision}"
 
 

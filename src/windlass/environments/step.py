@@ -96,7 +96,7 @@ def from_render_error(error: WindlassError) -> StepResult:
 def from_source_error(error: WindlassError) -> StepResult:
     """The result of the step source for an error while resolving commits."""
     reason = _SOURCE_REASONS.get(error.reason, "GitUnavailable")
-    text = f"{error.reason}: {error.message}"
+    text = error.message if reason == error.reason else f"{error.reason}: {error.message}"
     after = error.after if isinstance(error, Stalled | Waiting) else None
     if reason in phase.TERMINAL_REASONS[phase.BUILD]:
         return replace(failed(phase.BUILD, reason, text), requeue_after=after)

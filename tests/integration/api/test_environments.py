@@ -147,7 +147,7 @@ def test_trust_only_falls(server: Server, namespace: str) -> None:
         refused = patched(trust)
         assert not refused.accepted
         assert "spec.trust" in refused.message
-        assert "trust may only fall" in refused.message
+        assert "trust can only be changed to untrusted" in refused.message
 
 
 @pytest.mark.scenario("E7")

@@ -229,9 +229,12 @@ async def test_a_job_that_changes_is_made_anew(tenant: EnvironmentHarness) -> No
     ("manifest", "told"),
     [
         (deployment().replace('"spec":{"replicas"', '"spec":{"nonsense":1,"replicas"'), "spec.non"),
-        (deployment().replace('"replicas":1', '"replicas":"hunter2"'), "spec.replicas: it must be"),
-        (deployment().replace('"replicas":1', '"replicas":1.5'), "spec.replicas: it must be a wh"),
-        (deployment(env=[{"name": "A", "value": 4711}]), 'env[name="A"].value: it must be a text'),
+        (deployment().replace('"replicas":1', '"replicas":"hunter2"'), "spec.replicas: must be"),
+        (
+            deployment().replace('"replicas":1', '"replicas":1.5'),
+            "spec.replicas: must be an integer",
+        ),
+        (deployment(env=[{"name": "A", "value": 4711}]), 'env[name="A"].value: must be a string'),
         (deployment(ports=[{"name": "web"}]), "ports[0].containerPort"),
     ],
 )

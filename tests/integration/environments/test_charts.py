@@ -122,7 +122,7 @@ async def test_a_chart_that_cannot_be_rendered_fails_alone(tenant: EnvironmentHa
     assert "database" in broken["status"]["message"]
     assert "second/templates/role.yaml, ClusterRole/all" in refused["status"]["message"]
     assert names <= {"kube-root-ca.crt"}
-    assert "deploy holds no Chart.yaml" in nowhere["status"]["message"]
+    assert "deploy contains no Chart.yaml" in nowhere["status"]["message"]
 
 
 async def test_without_helm_a_chart_says_so(tenant: EnvironmentHarness) -> None:
@@ -170,7 +170,7 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Environmen
         assert await finish_job(tenant, place, "first", "Failed") != uid
         failed = await tenant.condition("DeploymentReady", "HookFailed")
         assert failed["status"]["phase"] == "Failed"
-        assert "Job/first, a hook, failed: so it was" in failed["status"]["message"]
+        assert "hook Job/first failed: so it was" in failed["status"]["message"]
         assert "still serving" in failed["status"]["message"]
         web = await tenant.api.get(DEPLOYMENTS, "web", place)
         assert web["metadata"]["generation"] == 1

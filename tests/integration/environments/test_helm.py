@@ -103,9 +103,9 @@ _DEPENDENCY = (
             "file:///etc/passwd",
         ),
         ({"README.md": b"no chart"}, r"Chart.yaml file is missing"),
-        (chart({"../../../up.yaml": "a: 1"}), "cannot be made below the chart"),
-        (chart({"x\\y.yaml": "a: 1"}), "cannot be made below the chart"),
-        (chart({"x" * 300: "a: 1"}), "cannot be made below the chart"),
+        (chart({"../../../up.yaml": "a: 1"}), "a file of the chart has an invalid path"),
+        (chart({"x\\y.yaml": "a: 1"}), "a file of the chart has an invalid path"),
+        (chart({"x" * 300: "a: 1"}), "a file of the chart has an invalid path"),
     ],
     ids=[
         "dependency",
@@ -152,7 +152,7 @@ async def test_a_bomb_is_too_large(tmp_path: Path, template: str, limits: dict[s
     assert not list((tmp_path / "renders").iterdir())
 
 
-@pytest.mark.parametrize(("program", "words"), [("", "it is empty"), ("no-helm", "no-helm")])
+@pytest.mark.parametrize(("program", "words"), [("", "is not set"), ("no-helm", "no-helm")])
 async def test_without_helm_charts_are_refused(tmp_path: Path, program: str, words: str) -> None:
     """The message names the setting."""
     with pytest.raises(Stalled, match=f"environments-helm.*{words}") as stalled:

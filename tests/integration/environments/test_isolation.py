@@ -291,7 +291,7 @@ async def test_untrusted_code_gets_no_policy_of_others_that_allows(
         found = await tenant.phase("Ready")
         await tenant.api.get(POLICIES, "deny", place)
     rows = {row["type"]: row for row in found["status"]["conditions"]}
-    assert note.startswith("Removed NetworkPolicy open, added by kubectl")
+    assert note.startswith("Removed NetworkPolicy open (added by kubectl")
     assert "deny (by kubectl" in rows["PoliciesReady"]["message"]
     [event] = await tenant.events("PolicyRemoved")
     assert event["type"] == "Warning"

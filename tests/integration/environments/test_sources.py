@@ -134,11 +134,13 @@ async def test_what_runs_runs_on_while_git_is_away(
             ready = await tenant.phase("Ready")
             place = await tenant.place()
             server.close()
-            away = await eventually(lambda: _says(tenant, "newer commits cannot be"), "it is told")
+            away = await eventually(
+                lambda: _says(tenant, "cannot check for newer commits"), "it is told"
+            )
             assert away["status"]["phase"] == "Ready"
             rows = {row["type"]: row for row in away["status"]["conditions"]}
             assert (rows["Ready"]["status"], rows["BuildReady"]["status"]) == ("True", "True")
-            assert "newer commits cannot be" in rows["BuildReady"]["message"]
+            assert "cannot check for newer commits" in rows["BuildReady"]["message"]
             await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, place)
             await eventually(lambda: _is(tenant, place, "blue"), "it is put right")
             assert (await tenant.get())["status"]["phase"] == "Ready"

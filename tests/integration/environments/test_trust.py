@@ -85,7 +85,7 @@ async def test_policies_that_nobody_enforces_hold_nobody(tenant: EnvironmentHarn
         [event] = await eventually(warned, "a warning")
     assert refused["status"]["phase"] == "Failed"
     assert "environments-network-enforcement" in refused["status"]["message"]
-    assert "nothing here enforces the network policies" in rows["PoliciesReady"]["message"]
+    assert "network policies are not enforced in this cluster" in rows["PoliciesReady"]["message"]
     assert event["type"] == "Warning"
 
 

@@ -125,9 +125,9 @@ _UNKNOWN = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w}\n"
         (
             {"all.yaml": _with(automountServiceAccountToken=True)},
             "TokenNotAllowed",
-            "automountServiceAccountToken: pods here get no token of the API server; remove",
+            "automountServiceAccountToken: pods must not have API tokens; remove",
         ),
-        ({"all.yaml": _UNKNOWN}, "KindUnknown", "kind Widget of example.org is unknown"),
+        ({"all.yaml": _UNKNOWN}, "KindUnknown", "kind Widget (example.org) is not supported"),
         ({"all.yaml": _OLD}, "ApiVersionNotSupported", "rewrite the object for apps/v1"),
         (
             {"all.yaml": CONFIG_MAP.replace("name: settings", "generateName: settings-")},

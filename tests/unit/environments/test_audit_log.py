@@ -33,7 +33,7 @@ def test_a_change_is_one_line_with_every_field(phase: str, level: str) -> None:
         )
     assert lines == [
         {
-            "event": "environment",
+            "event": "environment changed",
             "log_level": level,
             "capability": "environments",
             "kind": "Environment",

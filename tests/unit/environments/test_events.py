@@ -8,14 +8,17 @@ import pytest
 
 from windlass.environments import events, phase, step
 
-_THERE = ("namespace", step.success(phase.NAMESPACE, "NamespaceActive", "namespace env-a is there"))
+_THERE = (
+    "namespace",
+    step.success(phase.NAMESPACE, "NamespaceActive", "Namespace env-a is active"),
+)
 _FENCED = ("policies", step.success(phase.POLICIES, "PoliciesApplied", "in force"))
 _WARNED = ("policies", step.with_warning(_FENCED[1], "nobody enforces them"))
 _UNFENCED = ("policies", step.waiting(phase.POLICIES, "PolicyApplyFailed", "not yet"))
 _READY = step.success(phase.DEPLOYMENT, "RolloutComplete", "all there")
 _SLOW = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "a pod starts")
 _REPLACED = step.pending(phase.DEPLOYMENT, "RolloutProgressing", "a pod is replaced")
-_STUCK = step.failed(phase.DEPLOYMENT, "CrashLooping", "it ends again and again")
+_STUCK = step.failed(phase.DEPLOYMENT, "CrashLooping", "is crash looping")
 
 
 def _row(status: str, message: str = "") -> dict[str, Any]:

@@ -86,7 +86,9 @@ def test_several_sources_are_matched_by_name() -> None:
         project, _environment(sources=[{"name": "app", "branch": "dev"}])
     )
     assert (app.branch, charts.branch, charts.secret_name) == ("dev", "", "key")
-    with pytest.raises(SpecRefused, match="names zoo; the Project has app, charts") as caught:
+    with pytest.raises(
+        SpecRefused, match="zoo not found in the Project; available: app, charts"
+    ) as caught:
         spec.desired_sources(project, _environment(sources=[{"name": "zoo"}]))
     assert (caught.value.kind, caught.value.reason) == ("BuildReady", "SourceUnknown")
 
@@ -96,10 +98,10 @@ def test_the_template_of_the_type_wins_over_the_default() -> None:
     templates = {"staging": {"type": "manifest", "path": "a"}, "default": {"type": "manifest"}}
     assert spec.select_template(_project(templates=templates), _environment()).path == "a"
     assert spec.select_template(_project(templates=templates), _environment(type="dev")).path == ""
-    with pytest.raises(SpecRefused, match=r"no template staging .*it has: other") as caught:
+    with pytest.raises(SpecRefused, match=r"no template staging .*available: other") as caught:
         spec.select_template(_project(templates={"other": {"type": "manifest"}}), _environment())
     assert (caught.value.kind, caught.value.reason) == ("DeploymentReady", "TemplateMissing")
-    with pytest.raises(SpecRefused, match="it has: none"):
+    with pytest.raises(SpecRefused, match="available: none"):
         spec.select_template(_project(), _environment())
 
 

@@ -25,7 +25,7 @@ NEW, OLD = "b" * 40, "a" * 40
 DONE = (
     ("namespace", step.success(phase.NAMESPACE, "NamespaceActive", "there")),
     ("policies", step.success(phase.POLICIES, "PoliciesApplied", "in force")),
-    ("source", step.success(phase.BUILD, "NoBuildNeeded", "nothing to build")),
+    ("source", step.success(phase.BUILD, "NoBuildNeeded", "No build needed")),
     ("render", step.success(phase.DEPLOYMENT, "Rendering", "2 objects")),
     ("prepare", step.success(phase.DEPLOYMENT, "Applying", "applied")),
     ("workloads", step.success(phase.DEPLOYMENT, "Applying", "applied")),
@@ -88,6 +88,7 @@ def test_hooks_are_steps_where_there_are_some() -> None:
 def test_a_pass_that_went_through() -> None:
     """Everything is said once, and everything agrees."""
     assert CONVERGED["phase"] == "Ready"
+    assert CONVERGED["message"] == "Revision 3 is ready"
     assert CONVERGED["progress"] == "7/7"
     assert set(_states(CONVERGED).values()) == {"Succeeded"}
     assert CONVERGED["serving"] == {"revision": 3, "commits": {"app": OLD}, "since": STAMP}
@@ -142,7 +143,7 @@ def test_a_commit_that_fails_leaves_the_old_one_named() -> None:
     )
     after = _status(account, CONVERGED)
     assert after["phase"] == "Failed"
-    assert after["message"] == f"Namespace/x: it may not; still serving {OLD[:8]}, revision 3"
+    assert after["message"] == f"Namespace/x: it may not; still serving revision 3 ({OLD[:7]})"
     assert after["serving"] == CONVERGED["serving"]
     assert after["sources"][0]["commit"] == NEW
     assert _states(after)["render"] == "Failed"
@@ -166,16 +167,16 @@ def test_a_revision_on_its_way_is_not_serving() -> None:
     after = _status(account, CONVERGED)
     assert (after["phase"], after["revision"]) == ("Deploying", 4)
     assert after["serving"]["revision"] == 3
-    assert after["message"].endswith("; still serving aaaaaaaa, revision 3")
+    assert after["message"].endswith("; still serving revision 3 (aaaaaaa)")
     assert environment_status.build_outcome(account, CONVERGED, NOW).requeue_after == 9.0
 
 
 @pytest.mark.scenario("E75")
 def test_pods_that_crash_later_degrade() -> None:
     """The wished revision was ready, so nothing is stalled and no other one serves."""
-    crash = step.failed(phase.DEPLOYMENT, "CrashLooping", "ends again and again")
+    crash = step.failed(phase.DEPLOYMENT, "CrashLooping", "is crash looping")
     after = _status(_until("rollout", crash), CONVERGED)
-    assert (after["phase"], after["message"]) == ("Degraded", "ends again and again")
+    assert (after["phase"], after["message"]) == ("Degraded", "is crash looping")
     types = {row.type for row in status.status_conditions(after)}
     assert not types & {"Stalled", "Reconciling"}
     assert _status(READY, after)["phase"] == "Ready"
@@ -220,7 +221,7 @@ def test_everything_fits_its_field() -> None:
     account = _until("render", long, unsupported=("y" * 900,) * 60)
     after = _status(account, CONVERGED)
     assert len(after["message"]) <= 1024
-    assert after["message"].endswith("revision 3")
+    assert after["message"].endswith("revision 3 (aaaaaaa)")
     assert all(len(row.get("message", "")) <= 1024 for row in after["steps"])
     assert len(after["unsupported"]) == 50
     assert max(map(len, after["unsupported"])) <= 512

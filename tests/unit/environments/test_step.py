@@ -50,3 +50,17 @@ def test_what_runs_is_not_worse_for_a_render_that_has_to_wait(error: WindlassErr
     rows.append(step.from_render_error(error).condition)
     standing = phase.derive_phase({row.type: row for row in rows}, PhaseContext(was_ready=True))
     assert standing.phase == "Deploying"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Stalled("RefNotFound", "no branch x"), "no branch x"),
+        (Stalled("SecretMissing", "no Secret x"), "SecretMissing: no Secret x"),
+    ],
+)
+def test_a_reason_is_in_the_message_only_if_the_condition_has_another(
+    error: WindlassError, message: str
+) -> None:
+    """One cause, once."""
+    assert step.from_source_error(error).condition.message == message

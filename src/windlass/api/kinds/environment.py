@@ -43,13 +43,13 @@ _Message = Annotated[str, Meta(max_length=1024)]
 
 
 class ProjectRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A Project, in this or, where it grants so, another namespace."""
+    """A Project in this namespace, or in one that shares it with this namespace."""
 
     name: Annotated[ObjectName, Meta(description="Name of the Project.")]
     namespace: Annotated[
         NamespaceOrSame,
         Meta(
-            description="Namespace of the Project; leave it out for the namespace of this object. "
+            description="Namespace of the Project; defaults to the namespace of this object. "
             "Another namespace works only if the Project lists this one in its "
             "spec.environmentNamespaces."
         ),
@@ -61,29 +61,40 @@ class ProjectRef(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Which commits of which Project, and how much they may use."""
+    """The commits of a Project to run, and how much they may use."""
 
     # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         exactly_one(
             "source",
             "sources",
-            "give sources or source, one of the two; sources: [] follows the Project's branches",
+            "set either sources or source; sources: [] follows the branches of the Project",
         ),
         immutable("project_ref", "projectRef cannot be changed; create another Environment"),
         immutable("type", "type cannot be changed; create another Environment"),
         may_only_become(
-            "trust", "untrusted", "trust may only fall; create another Environment to trust again"
+            "trust",
+            "untrusted",
+            "trust can only be changed to untrusted; create another Environment",
         ),
     )
 
-    project_ref: Annotated[ProjectRef, Meta(description="The Project this is a copy of.")]
+    project_ref: Annotated[
+        ProjectRef, Meta(description="The Project that this Environment is a copy of.")
+    ]
     type: Annotated[
-        TypeName, Meta(description="Which template of the Project is used, for example staging.")
+        TypeName,
+        Meta(
+            description="Type of the Environment, which selects the template of the Project, for "
+            "example staging."
+        ),
     ]
     deployment_mode: Annotated[
         DeploymentMode | None,
-        Meta(description="How the files become objects; left out, as the template says."),
+        Meta(
+            description="How files become objects; defaults to the type of the template and must "
+            "not differ from it."
+        ),
     ] = None
     sources: Annotated[
         Annotated[
@@ -92,41 +103,41 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_de
         ]
         | None,
         Meta(
-            description="Which commits; a repository that is not listed follows the branch that "
-            "the Project names."
+            description="Commits or branches to use; a repository that is not listed follows the "
+            "branch of the Project."
         ),
     ] = None
     values: Annotated[
         FreeObject | None,
         Meta(
-            description="Values for the chart, at most 64 KiB; they win over those of a template "
-            "of type helm. Any keys, kept as they are."
+            description="Values for the chart, at most 64 KiB; they override the values of the "
+            "template, which must be of type helm. Keys are not checked."
         ),
     ] = None
     quota: Annotated[
         Quota | None,
         Meta(
-            description="How much it may use instead of the default quota, up to the Project's "
-            "spec.resources.maxQuota; an untrusted Environment may only ask for less."
+            description="Quota that overrides the default quota, up to spec.resources.maxQuota of "
+            "the Project; an untrusted Environment can only lower it."
         ),
     ] = None
     trust: Annotated[
         Trust,
         Meta(
-            description="Whether somebody vouches for what runs in it. An untrusted Environment "
-            "is held as the administrator says, not the Project: its Pod Security level, half of "
-            "the quota, its nodes and runtime class, only the egress that the Project marks as "
-            "untrusted; its manifests may neither choose nodes nor bring DaemonSets. It may only "
-            "fall."
+            description="Whether the code that runs in it is trusted. For an untrusted Environment "
+            "the administrator, not the Project, sets the Pod Security level, nodes and runtime "
+            "class; it gets half of the quota and only the egress that the Project marks as "
+            "untrusted, and its manifests must not select nodes or contain DaemonSets. Can only "
+            "be changed from trusted to untrusted."
         ),
     ] = "trusted"
     suspend: Annotated[
         bool,
-        Meta(description="Leave it as it is until this is false again; deleting it still works."),
+        Meta(description="Stop reconciling until this is false again; deletion still works."),
     ] = False
     source: Annotated[
         SingleCommit | None,
-        Meta(description="Another way to write sources with one entry."),
+        Meta(description="Older form of sources with one entry."),
     ] = None
 
 
@@ -139,31 +150,31 @@ def canonical_spec(spec: EnvironmentSpec) -> EnvironmentSpec:
 class StepStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One step of a reconcile."""
 
-    name: Annotated[str, Meta(description="Name of the stage.", max_length=63)]
-    state: Annotated[StepState, Meta(description="How far it is.")]
+    name: Annotated[str, Meta(description="Name of the step.", max_length=63)]
+    state: Annotated[StepState, Meta(description="State of the step.")]
     started_at: Annotated[datetime | None, Meta(description="When it began.")] = None
     finished_at: Annotated[datetime | None, Meta(description="When it ended.")] = None
-    message: Annotated[_Message, Meta(description="What there is to say.")] = ""
+    message: Annotated[_Message, Meta(description="Details for people.")] = ""
 
 
 class ResolvedSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The commit that a source resolved to."""
 
     name: Annotated[str, Meta(description="Name of the source.", max_length=63)]
-    branch: Annotated[str, Meta(description="The branch.", max_length=255)] = ""
-    commit: Annotated[_Commit, Meta(description="The commit.")] = ""
+    branch: Annotated[str, Meta(description="Name of the branch.", max_length=255)] = ""
+    commit: Annotated[_Commit, Meta(description="Full id of the commit.")] = ""
     ref: Annotated[str, Meta(description="Full name of the ref.", max_length=255)] = ""
 
 
 class ServingStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The last revision that was ready."""
 
-    revision: Annotated[Count, Meta(description="Its number.")]
+    revision: Annotated[Count, Meta(description="Number of the revision.")]
     commits: Annotated[
         Annotated[dict[str, _Commit], Meta(max_length=16)] | None,
-        Meta(description="Its commits by source."),
+        Meta(description="Commits of the revision, by name of the source."),
     ] = None
-    since: Annotated[datetime | None, Meta(description="Since when.")] = None
+    since: Annotated[datetime | None, Meta(description="When it became ready.")] = None
 
 
 class DeletionStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -173,7 +184,7 @@ class DeletionStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     blocked_by: Annotated[
         tuple[Annotated[str, Meta(max_length=256)], ...],
         Meta(
-            description="What the cluster still waits for.",
+            description="What blocks the deletion of the namespace.",
             max_length=5,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -183,21 +194,23 @@ class DeletionStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 class EnvironmentStatus(
     ResourceStatus, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """How the copy is."""
+    """Observed state of the Environment."""
 
-    phase: Annotated[Phase | None, Meta(description="How it is, in one word.")] = None
-    message: Annotated[_Message, Meta(description="Why, and what to do about it.")] = ""
+    phase: Annotated[Phase | None, Meta(description="Summary of the state in one word.")] = None
+    message: Annotated[
+        _Message, Meta(description="Explanation of the phase, with the remedy where one is needed.")
+    ] = ""
     progress: Annotated[
-        str, Meta(description="Steps that are done, of those there are.", max_length=16)
+        str, Meta(description="Steps that succeeded, of all steps, such as 3/7.", max_length=16)
     ] = ""
     namespace: Annotated[str, Meta(description="The namespace it runs in.", max_length=63)] = ""
-    namespace_uid: Annotated[
-        str, Meta(description="Identity of that namespace.", max_length=64)
-    ] = msgspec.field(default="", name="namespaceUID")
+    namespace_uid: Annotated[str, Meta(description="UID of the namespace.", max_length=64)] = (
+        msgspec.field(default="", name="namespaceUID")
+    )
     steps: Annotated[
         tuple[StepStatus, ...],
         Meta(
-            description="The stages on the way.",
+            description="Steps of the reconcile, in order.",
             max_length=64,
             extra=schema_extra(list_type="map", keys=("name",)),
         ),
@@ -205,29 +218,28 @@ class EnvironmentStatus(
     sources: Annotated[
         tuple[ResolvedSource, ...],
         Meta(
-            description="The commits that are meant.",
+            description="Commits of the desired revision.",
             max_length=16,
             extra=schema_extra(list_type="map", keys=("name",)),
         ),
     ] = ()
-    revision: Annotated[Count, Meta(description="Number of the wished revision.")] = 0
+    revision: Annotated[Count, Meta(description="Number of the desired revision.")] = 0
     serving: Annotated[
         ServingStatus | None, Meta(description="The last revision that was ready.")
     ] = None
     unsupported: Annotated[
         tuple[Annotated[str, Meta(max_length=512)], ...],
         Meta(
-            description="What was left out of the bundle.",
+            description="Objects and fields that are not applied, or are applied with changes.",
             max_length=50,
             extra=schema_extra(list_type="atomic"),
         ),
     ] = ()
-    deletion: Annotated[DeletionStatus | None, Meta(description="How far the end is.")] = None
+    deletion: Annotated[DeletionStatus | None, Meta(description="Progress of the deletion.")] = None
     last_handled_retry_at: Annotated[
         str,
         Meta(
-            description="The value of the annotation windlass.dev/retryAt that was last acted "
-            "upon.",
+            description="Value of the annotation windlass.dev/retryAt that was handled last.",
             max_length=256,
         ),
     ] = ""
@@ -253,16 +265,18 @@ KIND = Kind(
     short_names=("env", "cenv"),
     namespaced=True,
     columns=(
-        Column("Phase", ".status.phase", "How it is."),
+        Column("Phase", ".status.phase", "Summary of the state."),
         READY_COLUMN,
-        Column("Project", ".spec.projectRef.name", "The Project this is a copy of."),
-        Column("Progress", ".status.progress", "Steps that are done."),
+        Column(
+            "Project", ".spec.projectRef.name", "The Project that this Environment is a copy of."
+        ),
+        Column("Progress", ".status.progress", "Steps that succeeded, of all steps."),
         AGE_COLUMN,
-        Column("Type", ".spec.type", "Which template is used.", wide=True),
+        Column("Type", ".spec.type", "Type of the Environment.", wide=True),
         Column("Namespace", ".status.namespace", "The namespace it runs in.", wide=True),
         Column("Branch", ".status.sources[0].branch", "Branch of the first source.", wide=True),
         Column("Commit", ".status.sources[0].commit", "Commit of the first source.", wide=True),
-        Column("Message", ".status.message", "Why, in words.", wide=True),
+        Column("Message", ".status.message", "Explanation of the phase.", wide=True),
     ),
     description="An Environment is one running copy of a Project in a namespace of its own.",
     sample={

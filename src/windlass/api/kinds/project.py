@@ -41,27 +41,27 @@ _KNOWN_SOURCES = Constraint(
     " || self.templates[key].sourceRef == '' || (has(self.sources)"
     " ? self.sources.exists(source, source.name == self.templates[key].sourceRef)"
     f" : self.templates[key].sourceRef == '{PRIMARY_SOURCE}'))",
-    "every sourceRef is the name of an entry of sources (primary, if source is given instead)",
+    "every sourceRef must be the name of an entry of sources (primary if source is set instead)",
     _refers_to_known_sources,
     "templates",
 )
 
 
 class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The repositories, how Environments are made from them, and what those may use."""
+    """Repositories, templates that render Environments from them, and limits of Environments."""
 
     # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
-        exactly_one("source", "sources", "give sources or source, one of the two"),
-        at_most_one("deployment", "templates", "give templates or deployment, not both"),
+        exactly_one("source", "sources", "set either sources or source"),
+        at_most_one("deployment", "templates", "set templates or deployment, not both"),
         _KNOWN_SOURCES,
     )
 
     suspend: Annotated[
         bool,
         Meta(
-            description="Leave this Project and its Environments as they are until this is false "
-            "again; deleting them still works."
+            description="Stop reconciling this Project and its Environments until this is false "
+            "again; deletion still works."
         ),
     ] = False
     sources: Annotated[
@@ -74,35 +74,35 @@ class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
             ),
         ]
         | None,
-        Meta(description="The repositories."),
+        Meta(description="Repositories that Environments are created from."),
     ] = None
     templates: Annotated[
         Annotated[dict[TypeName, Template], Meta(max_length=16)] | None,
         Meta(
-            description="How Environments are made, by their type; the one named default is for "
-            "every type without its own."
+            description="How Environments are rendered, by type; the template named default is "
+            "used for every type without one."
         ),
     ] = None
     resources: Annotated[
         ProjectResources,
-        Meta(description="How much an Environment may use.", extra=schema_extra(filled_in=True)),
+        Meta(description="Resource limits of an Environment.", extra=schema_extra(filled_in=True)),
     ] = ProjectResources()
     network: Annotated[
         Network,
-        Meta(description="What Environments may reach.", extra=schema_extra(filled_in=True)),
+        Meta(description="Network access of Environments.", extra=schema_extra(filled_in=True)),
     ] = Network()
     security: Annotated[
         Security,
         Meta(
-            description="How far the pods of trusted Environments may go.",
+            description="Pod security of trusted Environments.",
             extra=schema_extra(filled_in=True),
         ),
     ] = Security()
     environment_namespaces: Annotated[
         tuple[NamespaceName, ...],
         Meta(
-            description="Other namespaces whose Environments may name this Project, and so use "
-            "its credentials. The own namespace needs no grant.",
+            description="Other namespaces whose Environments may use this Project, and so its "
+            "credentials. Its own namespace need not be listed.",
             max_length=64,
             extra=schema_extra(list_type="set"),
         ),
@@ -110,17 +110,17 @@ class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     deletion_policy: Annotated[
         DeletionPolicy,
         Meta(
-            description="What deleting this Project does while Environments use it: Block waits "
-            "until somebody has deleted them, Cascade deletes them."
+            description="What happens when this Project is deleted while Environments use it: "
+            "Block waits until they are deleted, Cascade deletes them."
         ),
     ] = "Block"
     source: Annotated[
         SingleSource | None,
-        Meta(description="Another way to write sources with one entry named primary."),
+        Meta(description="Older form of sources with one entry named primary."),
     ] = None
     deployment: Annotated[
         SingleTemplate | None,
-        Meta(description="Another way to write templates with one entry named default."),
+        Meta(description="Older form of templates with one entry named default."),
     ] = None
 
 
@@ -138,28 +138,28 @@ def canonical_spec(spec: ProjectSpec) -> ProjectSpec:
 class EnvironmentCounts(Struct, frozen=True, kw_only=True, rename="camel"):
     """Counts of Environments by state."""
 
-    total: Annotated[Count, Meta(description="All of them.")] = 0
-    ready: Annotated[Count, Meta(description="Those that run as wished.")] = 0
-    failed: Annotated[Count, Meta(description="Those that somebody must look at.")] = 0
+    total: Annotated[Count, Meta(description="All Environments of the Project.")] = 0
+    ready: Annotated[Count, Meta(description="Environments that are ready.")] = 0
+    failed: Annotated[Count, Meta(description="Environments that failed and need attention.")] = 0
 
 
 class SourceHead(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The current commit of a source."""
 
     name: Annotated[str, Meta(description="Name of the source.", max_length=63)]
-    head: Annotated[str, Meta(description="The commit of its branch.", max_length=64)] = ""
+    head: Annotated[str, Meta(description="Newest commit of its branch.", max_length=64)] = ""
 
 
 class ProjectStatus(ResourceStatus, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the repositories and the Environments are."""
+    """Observed state of the Project."""
 
     environments: Annotated[
-        EnvironmentCounts | None, Meta(description="How many Environments there are.")
+        EnvironmentCounts | None, Meta(description="Number of Environments.")
     ] = None
     sources: Annotated[
         tuple[SourceHead, ...],
         Meta(
-            description="Where the repositories stand.",
+            description="Newest commits of the repositories.",
             max_length=16,
             extra=schema_extra(list_type="map", keys=("name",)),
         ),
@@ -167,7 +167,7 @@ class ProjectStatus(ResourceStatus, frozen=True, kw_only=True, rename="camel", o
 
 
 class Project(Resource, frozen=True, kw_only=True, rename="camel"):
-    """Repositories that Environments are made from, and what those may use."""
+    """Repositories that Environments are created from, and limits for them."""
 
     group: ClassVar[Group] = CATALYST
     invalid_reason: ClassVar[str] = "ConfigInvalid"
@@ -190,20 +190,20 @@ KIND = Kind(
         Column(
             "Environments",
             ".status.environments.total",
-            "How many Environments there are.",
+            "Number of Environments.",
             type="integer",
         ),
         Column(
             "Running",
             ".status.environments.ready",
-            "How many of them run as wished.",
+            "Number of Environments that are ready.",
             type="integer",
         ),
         message_column(wide=False),
         AGE_COLUMN,
-        Column("Repository", ".spec..repositoryUrl", "Address of the first source.", wide=True),
+        Column("Repository", ".spec..repositoryUrl", "URL of the first source.", wide=True),
     ),
-    description="A Project names repositories that Environments are made from.",
+    description="A Project lists repositories that Environments are created from.",
     sample={
         "metadata": {"name": "shop", "namespace": "team-a"},
         "spec": {

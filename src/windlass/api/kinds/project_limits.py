@@ -83,19 +83,21 @@ def _comparable_pairs(
 
 
 class Quota(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A quota; fields that are left out keep the default."""
+    """A quota; fields that are not set keep the default."""
 
     cpu: Annotated[Quantity | None, Meta(description="CPU requests of all pods.")] = None
     memory: Annotated[Quantity | None, Meta(description="Memory requests of all pods.")] = None
     limits_cpu: Annotated[Quantity | None, Meta(description="CPU limits of all pods.")] = None
     limits_memory: Annotated[Quantity | None, Meta(description="Memory limits of all pods.")] = None
-    storage: Annotated[Quantity | None, Meta(description="Size of all volume claims.")] = None
+    storage: Annotated[
+        Quantity | None, Meta(description="Total size of all PersistentVolumeClaims.")
+    ] = None
     ephemeral_storage: Annotated[
         Quantity | None, Meta(description="Ephemeral storage requests of all pods.")
     ] = None
     pods: Annotated[ObjectCount | None, Meta(description="Number of pods.")] = None
     persistent_volume_claims: Annotated[
-        ObjectCount | None, Meta(description="Number of volume claims.")
+        ObjectCount | None, Meta(description="Number of PersistentVolumeClaims.")
     ] = None
     services: Annotated[ObjectCount | None, Meta(description="Number of Services.")] = None
     jobs: Annotated[ObjectCount | None, Meta(description="Number of Jobs.")] = None
@@ -110,18 +112,20 @@ class DefaultQuota(Quota, frozen=True, kw_only=True, rename="camel", omit_defaul
     memory: Annotated[Quantity, Meta(description="Memory requests of all pods.")] = "4Gi"
     limits_memory: Annotated[
         Quantity | None,
-        Meta(description="Memory limits of all pods; left out, twice the requests."),
+        Meta(description="Memory limits of all pods; defaults to twice the requests."),
     ] = None
     limits_cpu: Annotated[
-        Quantity | None, Meta(description="CPU limits of all pods; left out, none.")
+        Quantity | None, Meta(description="CPU limits of all pods; unlimited by default.")
     ] = None
-    storage: Annotated[Quantity, Meta(description="Size of all volume claims.")] = "20Gi"
+    storage: Annotated[Quantity, Meta(description="Total size of all PersistentVolumeClaims.")] = (
+        "20Gi"
+    )
     ephemeral_storage: Annotated[
         Quantity, Meta(description="Ephemeral storage requests of all pods.")
     ] = "10Gi"
     pods: Annotated[ObjectCount, Meta(description="Number of pods.")] = 20
     persistent_volume_claims: Annotated[
-        ObjectCount, Meta(description="Number of volume claims.")
+        ObjectCount, Meta(description="Number of PersistentVolumeClaims.")
     ] = 10
     services: Annotated[ObjectCount, Meta(description="Number of Services.")] = 20
     jobs: Annotated[ObjectCount, Meta(description="Number of Jobs.")] = 20
@@ -145,51 +149,56 @@ class ContainerLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_de
             "default_request",
             "default",
             CONTAINER_FIELDS,
-            "defaultRequest is not above default (500m, 400Mi and 1Gi where it is left out)",
+            "defaultRequest must not exceed default (500m, 400Mi and 1Gi where it is not set)",
             {"cpu": "500m", "memory": "400Mi", "ephemeral_storage": "1Gi"},
         ),
-        not_above("default", "max", CONTAINER_FIELDS, "default is not above max"),
-        not_above("default_request", "max", CONTAINER_FIELDS, "defaultRequest is not above max"),
+        not_above("default", "max", CONTAINER_FIELDS, "default must not exceed max"),
+        not_above("default_request", "max", CONTAINER_FIELDS, "defaultRequest must not exceed max"),
     )
 
     default_request: Annotated[
         ContainerResources | None,
-        Meta(description="Requests of a container without any; left out, 50m, 64Mi and 256Mi."),
+        Meta(description="Requests of a container without any; defaults to 50m, 64Mi and 256Mi."),
     ] = None
     default: Annotated[
         ContainerResources | None,
-        Meta(description="Limits of a container without any; left out, 500m, 400Mi and 1Gi."),
+        Meta(description="Limits of a container without any; defaults to 500m, 400Mi and 1Gi."),
     ] = None
     max: Annotated[
         ContainerResources | None,
-        Meta(description="What no container may exceed; left out, the limits of the quota."),
+        Meta(description="Maximum of one container; defaults to the limits of the quota."),
     ] = None
 
 
 class ProjectResources(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How much an Environment may use."""
+    """Resource limits of an Environment."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
-        not_above("default_quota", "max_quota", QUOTA_FIELDS, "maxQuota is not below defaultQuota"),
+        not_above(
+            "default_quota",
+            "max_quota",
+            QUOTA_FIELDS,
+            "maxQuota must not be lower than defaultQuota",
+        ),
     )
 
     default_quota: Annotated[
         DefaultQuota,
         Meta(
-            description="How much an Environment may use that asks for nothing else.",
+            description="Quota of an Environment without one of its own.",
             extra=schema_extra(filled_in=True),
         ),
     ] = DefaultQuota()
     max_quota: Annotated[
         Quota | None,
         Meta(
-            description="How much an Environment may ask for, not below defaultQuota; what is "
-            "left out cannot be raised above it."
+            description="Maximum quota of an Environment, not lower than defaultQuota; fields that "
+            "are not set cannot be raised above defaultQuota."
         ),
     ] = None
     limit_range: Annotated[
         ContainerLimits | None,
-        Meta(description="Defaults and bounds of one container."),
+        Meta(description="Default and maximum resources of one container."),
     ] = None
 
 
@@ -199,18 +208,18 @@ PodSecurity = Literal["restricted", "baseline"]
 class EgressPort(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One port."""
 
-    port: Annotated[Annotated[int, Meta(ge=1, le=65535)], Meta(description="Number of the port.")]
-    protocol: Annotated[Literal["TCP", "UDP"], Meta(description="Protocol.")] = "TCP"
+    port: Annotated[Annotated[int, Meta(ge=1, le=65535)], Meta(description="Port number.")]
+    protocol: Annotated[Literal["TCP", "UDP"], Meta(description="Protocol of the port.")] = "TCP"
 
 
 class Egress(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Addresses that Environments may reach."""
+    """Addresses that Environments may connect to."""
 
     name: Annotated[LabelName, Meta(description="Name of the entry.")]
     cidrs: Annotated[
         tuple[Cidr, ...],
         Meta(
-            description="Blocks of addresses. Private ones need the consent of the administrator.",
+            description="CIDR blocks. Private ones must be within --environments-egress-ceiling.",
             min_length=1,
             max_length=32,
             extra=schema_extra(list_type="set"),
@@ -219,27 +228,29 @@ class Egress(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     ports: Annotated[
         tuple[EgressPort, ...],
         Meta(
-            description="Ports that may be reached there; left out, all of them.",
+            description="Allowed ports; defaults to all ports.",
             max_length=32,
             extra=schema_extra(list_type="atomic"),
         ),
     ] = ()
     untrusted: Annotated[
-        bool, Meta(description="Whether untrusted Environments may reach them too.")
+        bool, Meta(description="Whether the entry applies to untrusted Environments too.")
     ] = False
 
 
 class Network(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What Environments may reach."""
+    """Network access of Environments."""
 
     web_egress: Annotated[
         Literal["Public", "None"],
-        Meta(description="Whether ports 80 and 443 of public addresses may be reached."),
+        Meta(
+            description="Whether connections to ports 80 and 443 of public addresses are allowed."
+        ),
     ] = "Public"
     egress: Annotated[
         tuple[Egress, ...],
         Meta(
-            description="Further addresses that may be reached.",
+            description="Further addresses that Environments may connect to.",
             max_length=32,
             extra=schema_extra(list_type="map", keys=("name",)),
         ),
@@ -252,7 +263,7 @@ class Security(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     pod_security: Annotated[
         PodSecurity,
         Meta(
-            description="The Pod Security level of their namespaces. For untrusted Environments "
-            "the administrator says it."
+            description="Pod Security level of their namespaces. For untrusted Environments the "
+            "administrator sets it."
         ),
     ] = "restricted"

@@ -40,29 +40,29 @@ TypeName = Annotated[str, Meta(min_length=1, max_length=30, pattern="^[a-z][a-z0
 """The type of an Environment, which chooses its template."""
 
 _URL_TEXT = (
-    "Address of the repository: https://host/path, ssh://user@host/path or user@host:path. It "
-    "never holds a password or token. http:// and git:// work only for hosts that the "
-    "administrator listed as insecure, file:/// only at the desk."
+    "URL of the repository: https://host/path, ssh://user@host/path or user@host:path. It must "
+    "not contain a password or token. http:// and git:// work only for hosts that the "
+    "administrator listed as insecure, file:/// only with windlass run --dev."
 )
-_BRANCH_TEXT = "The branch to follow; left out, the default branch of the remote."
+_BRANCH_TEXT = "Branch to follow; defaults to the default branch of the repository."
 _PATH_TEXT = (
-    "Where it lies in the repository: for manifest a file, or a directory whose YAML and JSON "
-    "files are read at any depth, without directories whose names begin with a dot; for helm the "
-    "directory with Chart.yaml; left out, the root."
+    "Path in the repository; defaults to its root. For manifest a file, or a directory whose YAML "
+    "and JSON files are read at any depth, except in directories whose names begin with a dot; "
+    "for helm the directory with Chart.yaml."
 )
 _TYPE_TEXT = (
-    "How the files become objects: manifest takes them as they are and skips documents with "
-    "neither apiVersion nor kind, which status.unsupported of the Environment lists; helm renders "
-    "the chart, whose dependencies lie in its charts directory."
+    "How files become objects: manifest reads them as they are and skips documents with neither "
+    "apiVersion nor kind, which status.unsupported of the Environment lists; helm renders the "
+    "chart, whose dependencies must be in its charts directory."
 )
 _VALUES_TEXT = (
-    "Values for the chart, at most 256 KiB; they win over valuesFiles. Any keys, kept as they are."
+    "Values for the chart, at most 256 KiB; they override valuesFiles. Keys are not checked."
 )
 
 
 def _only_helm(field: str) -> Constraint:
     return _only_for_type(
-        "helm", field, f"{camel_case(field)} are for a template of type helm; leave them out"
+        "helm", field, f"{camel_case(field)} is only allowed for a template of type helm"
     )
 
 
@@ -82,15 +82,18 @@ class ProjectSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         "repository_url", "secretRef"
     )
 
-    name: Annotated[LabelName, Meta(description="How templates and Environments call it.")]
+    name: Annotated[
+        LabelName,
+        Meta(description="Name of the source, which templates and Environments refer to."),
+    ]
     repository_url: Annotated[RemoteUrl, Meta(description=_URL_TEXT)]
     branch: Annotated[RefOrDefault, Meta(description=_BRANCH_TEXT)] = ""
     secret_ref: Annotated[
         SecretRef | None,
         Meta(
-            description="The Secret with the credentials, in the namespace of the Project: an SSH "
-            "key (ssh-privatekey or identity, with known_hosts), username and password, or a "
-            "token; ca.crt for a private CA. It is sent to the host of this address alone."
+            description="Secret with the credentials, in the namespace of the Project: an SSH key "
+            "(ssh-privatekey or identity, with known_hosts), username and password, or a token; "
+            "ca.crt for a private CA. They are sent to the host of this URL only."
         ),
     ] = None
 
@@ -116,13 +119,13 @@ class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
         _only_for_type(
             "manifest",
             "exclude",
-            "exclude is for a template of type manifest; a chart has .helmignore",
+            "exclude is only allowed for a template of type manifest; use .helmignore in a chart",
         ),
     )
 
     type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
     source_ref: Annotated[
-        LabelNameOrFirst, Meta(description="Name of the source; left out, the first.")
+        LabelNameOrFirst, Meta(description="Name of the source; defaults to the first one.")
     ] = ""
     path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""
     values: Annotated[FreeObject | None, Meta(description=_VALUES_TEXT)] = None
@@ -130,18 +133,18 @@ class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
         Annotated[tuple[TreePath, ...], Meta(max_length=8, extra=schema_extra(list_type="atomic"))]
         | None,
         Meta(
-            description="Files with values for the chart, by their path from the root of the "
-            "repository, not of the chart; they win over the chart's own values, later ones "
-            "over earlier ones."
+            description="Files with values for the chart, as paths from the root of the "
+            "repository, not of the chart; they override the chart's own values, later files "
+            "override earlier ones."
         ),
     ] = None
     exclude: Annotated[
         Annotated[tuple[Glob, ...], Meta(max_length=16, extra=schema_extra(list_type="atomic"))]
         | None,
         Meta(
-            description="Files that are left out, as patterns of paths below path: * and ? stay "
-            "within one name, ** stands for any number of directories, and a match on a "
-            "directory covers everything below it."
+            description="Patterns of files to exclude, relative to path: * and ? match within one "
+            "name, ** matches any number of directories, and a pattern that matches a directory "
+            "excludes everything below it."
         ),
     ] = None
 
@@ -159,9 +162,10 @@ class SingleTemplate(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 CommitChoice = Annotated[str, Meta(max_length=64, pattern="^(HEAD|[0-9a-f]{7,40}|[0-9a-f]{64})?$")]
 """A commit; empty or HEAD means the newest of the branch."""
 
-_COMMIT_TEXT = "The exact commit; left out or HEAD, the newest one of the branch is followed."
+_COMMIT_TEXT = "Commit to use; if empty or HEAD, the newest commit of the branch is followed."
 _COMMIT_BRANCH_TEXT = (
-    "The branch to follow, and the one a given commit must lie on; left out, that of the Project."
+    "Branch to follow, which must contain commitSha if that is set; defaults to the branch of the "
+    "Project."
 )
 
 
@@ -171,8 +175,8 @@ class EnvironmentSource(Struct, frozen=True, kw_only=True, rename="camel", omit_
     name: Annotated[
         LabelName,
         Meta(
-            description="Name of the source in the Project. Where both have one source only, any "
-            "name will do."
+            description="Name of the source in the Project. If both have only one source, any name "
+            "matches."
         ),
     ]
     commit_sha: Annotated[CommitChoice, Meta(description=_COMMIT_TEXT)] = ""

@@ -132,7 +132,7 @@ class BundleApplier:
         try:
             gone, pruned = await self._prune(run, owner)
         except ApiError as error:
-            text = f"what the source no longer has could not be deleted: {error.reason}"
+            text = f"cannot delete objects that are no longer in the source: {error.reason}"
             return replace(applied, result=step.retrying(phase.DEPLOYMENT, "PruneFailed", text))
         live_objects = [result.live for result in stages.results if result.live is not None]
         await self._write_state(

@@ -45,14 +45,14 @@ class HookRuns:
             return None
         cause = self._cause(namespace, hook)
         if state.state == "failed":
-            return _hook_failure(f"{hook}, a hook, failed: {state.message[:_MAX_CHARS]}{cause}")
+            return _hook_failure(f"hook {hook} failed: {state.message[:_MAX_CHARS]}{cause}")
         seconds_left = self._seconds_left(live)
         if seconds_left <= 0:
             return _hook_failure(
-                f"{hook}, a hook, still runs past its time{cause}; if it needs longer, say so in "
-                "its activeDeadlineSeconds"
+                f"hook {hook} exceeded its deadline{cause}; set activeDeadlineSeconds if it needs "
+                "longer"
             )
-        text = process.clean(f"{hook}, a hook, runs{cause}")
+        text = process.clean(f"hook {hook} is running{cause}")
         return step.waiting(phase.DEPLOYMENT, "HookRunning", text, after=max(1.0, seconds_left))
 
     def _cause(self, namespace: str, hook: Member) -> str:

@@ -39,7 +39,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.names import Object
+from windlass.objects.names import Object, format_count
 
 State = Literal["ready", "progressing", "failed"]
 
@@ -55,21 +55,25 @@ class Readiness:
 
 READY = Readiness("ready")
 
-_NOT_OBSERVED = "its controller has not looked at it yet"
 _ABOVE_LIMIT_RANGE = re.compile(r"maximum [a-z-]+ usage per (Container|Pod) is")
 """Text of the API server for a pod that exceeds a LimitRange; there is no code for it."""
 
-_UNKNOWN_REFUSAL = "the API server refuses its pods; the events of its ReplicaSet say why"
+_UNKNOWN_REFUSAL = "the API server rejects its pods; see the Events of the namespace"
 
 
 def object_readiness(obj: Object, *, waits_for_a_pod: bool = False) -> Readiness:
     """The readiness of a live object; `waits_for_a_pod` if the class of a claim binds late."""
     if not _is_observed(obj):
-        return Readiness("progressing", _NOT_OBSERVED)
+        return _not_observed(obj)
     if obj.get("kind") == "PersistentVolumeClaim":
         return _claim(obj, waits_for_a_pod=waits_for_a_pod)
     check = _CHECKS.get(str(obj.get("kind")))
     return check(obj) if check is not None else READY
+
+
+def _not_observed(obj: Object) -> Readiness:
+    generation = obj["metadata"].get("generation") or 0
+    return Readiness("progressing", f"waiting for observedGeneration {generation}")
 
 
 def _is_observed(obj: Object) -> bool:
@@ -80,7 +84,7 @@ def _is_observed(obj: Object) -> bool:
 def _deployment(obj: Object) -> Readiness:
     status, desired = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
-        return Readiness("progressing", _NOT_OBSERVED)
+        return _not_observed(obj)
     updated = _count(status, "updatedReplicas")
     lag = _deployment_lag(status, desired, updated)
     if not lag:
@@ -93,7 +97,7 @@ def _deployment(obj: Object) -> Readiness:
             str(refusal.get("message", "")), is_first=updated == 0, is_late=is_late
         )
     if is_late:
-        return Readiness("failed", f"{lag}, past its own deadline", "RolloutStuck")
+        return Readiness("failed", f"{lag}; progressDeadlineSeconds exceeded", "RolloutStuck")
     return Readiness("progressing", lag)
 
 
@@ -101,28 +105,28 @@ def _deployment_lag(status: Object, desired: int, updated: int) -> str:
     """What a Deployment still lacks, as text; empty if nothing."""
     total, available = _count(status, "replicas"), _count(status, "availableReplicas")
     if updated < desired:
-        return f"{updated} of {desired} pods are of this revision"
+        return f"{updated} of {desired} pods updated"
     if total > updated:
-        return f"{total - updated} pods of the revision before still end"
-    return f"{available} of {desired} pods are available" if available < desired else ""
+        return f"{format_count(total - updated, 'old pod')} terminating"
+    return f"{available} of {desired} pods available" if available < desired else ""
 
 
 def _stateful_set(obj: Object) -> Readiness:
     status, desired = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
-        return Readiness("progressing", _NOT_OBSERVED)
+        return _not_observed(obj)
     ready = _count(status, "readyReplicas")
     if ready < desired:
-        return Readiness("progressing", f"{ready} of {desired} pods are ready")
+        return Readiness("progressing", f"{ready} of {desired} pods ready")
     if _count(status, "replicas") > desired:
         over = _count(status, "replicas") - desired
-        return Readiness("progressing", f"{over} pods too many still end")
+        return Readiness("progressing", f"{format_count(over, 'surplus pod')} terminating")
     rolling = ((obj.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
     # Pods below the partition keep the old revision on purpose.
     due = desired - int(rolling.get("partition") or 0)
     updated = _count(status, "updatedReplicas")
     if status.get("currentRevision") != status.get("updateRevision") and updated < due:
-        return Readiness("progressing", f"{updated} of {due} pods are of this revision")
+        return Readiness("progressing", f"{updated} of {due} pods updated")
     return READY
 
 
@@ -130,7 +134,7 @@ def _replication_controller(obj: Object) -> Readiness:
     """All its pods are of one revision, because it is recreated for another template."""
     status, desired = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
-        return Readiness("progressing", _NOT_OBSERVED)
+        return _not_observed(obj)
     ready, existing = _count(status, "readyReplicas"), _count(status, "replicas")
     if ready == existing == desired:
         return READY
@@ -143,11 +147,11 @@ def _replication_controller(obj: Object) -> Readiness:
 def _daemon_set(obj: Object) -> Readiness:
     status = obj.get("status") or {}
     if "observedGeneration" not in status:
-        return Readiness("progressing", _NOT_OBSERVED)
+        return _not_observed(obj)
     desired = _count(status, "desiredNumberScheduled")
     done = min(_count(status, "updatedNumberScheduled"), _count(status, "numberAvailable"))
     if done < desired:
-        return Readiness("progressing", f"{done} of {desired} pods are available")
+        return Readiness("progressing", f"{done} of {desired} pods available")
     return READY
 
 
@@ -157,16 +161,16 @@ def _job(obj: Object) -> Readiness:
     failed = _condition(obj, "Failed")
     if failed.get("status") == "True":
         return Readiness("failed", str(failed.get("message", "")), "RolloutStuck")
-    return Readiness("progressing", "it runs")
+    return Readiness("progressing", "running")
 
 
 def _claim(obj: Object, *, waits_for_a_pod: bool) -> Readiness:
     phase = (obj.get("status") or {}).get("phase")
     if phase == "Lost":
-        return Readiness("failed", "its volume is gone", "RolloutStuck")
+        return Readiness("failed", "volume lost", "RolloutStuck")
     if phase == "Bound" or waits_for_a_pod:
         return READY
-    return Readiness("progressing", "it has no volume yet; is there a storage class for it?")
+    return Readiness("progressing", "no volume bound yet; check the StorageClass")
 
 
 def _pod(obj: Object) -> Readiness:
@@ -174,8 +178,8 @@ def _pod(obj: Object) -> Readiness:
     if phase == "Succeeded" or _condition(obj, "Ready").get("status") == "True":
         return READY
     if phase == "Failed":
-        return Readiness("failed", "it ended with an error", "CrashLooping")
-    return Readiness("progressing", "it is not ready yet")
+        return Readiness("failed", "exited with an error", "CrashLooping")
+    return Readiness("progressing", "not ready")
 
 
 _CHECKS = {
@@ -243,7 +247,7 @@ _USER_REMEDIES = {
 }
 """Texts of the kubelet about an image whose user is not allowed, and the remedy for each."""
 
-_PULL_REMEDY = "check the name and tag of the image, and that the registry serves it to everybody"
+_PULL_REMEDY = "check the image name and tag, and that the registry allows anonymous pulls"
 _MAX_CHARS = 400
 _CREATE_ERRORS = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
@@ -327,10 +331,19 @@ def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
     if reason in _CREATE_ERRORS:
         yield PodProblem("RolloutStuck", f"{where}: {_cut(text or reason)}{_remedy(text)}")
     if terminated and terminated.get("reason") == "OOMKilled":
-        yield PodProblem("OutOfMemory", f"{where} was killed for its memory; raise its limit")
+        yield PodProblem("OutOfMemory", f"{where} was OOM killed; raise its memory limit")
     elif reason == "CrashLoopBackOff" or (terminated and terminated.get("exitCode")):
-        code = (terminated or {}).get("exitCode", "unknown")
-        yield PodProblem("CrashLooping", f"{where} ends again and again, last with code {code}")
+        yield PodProblem("CrashLooping", f"{where} {_exit_text(container, terminated or {})}")
+
+
+def _exit_text(container: Object, terminated: Object) -> str:
+    code = terminated.get("exitCode", "unknown")
+    state, last_state = container.get("state") or {}, container.get("lastState") or {}
+    # Not by the waiting reason alone: a container that restarts is running in between, and its
+    # text must not change with each restart.
+    if state.get("terminated") and not last_state.get("terminated"):
+        return f"exited with code {code}"
+    return f"is crash looping, last exit code {code}"
 
 
 def _remedy(text: str) -> str:

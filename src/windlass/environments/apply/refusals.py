@@ -38,6 +38,7 @@ from windlass.environments import phase, step
 from windlass.environments.apply import readiness
 from windlass.environments.bundle.bundle import Member
 from windlass.environments.bundle.labeling import RECREATE
+from windlass.environments.owned_objects import APPLIER_NAME
 from windlass.environments.step import StepResult
 from windlass.kube.errors import ApiError, Forbidden, Invalid
 from windlass.objects.names import JSON, Object
@@ -78,12 +79,12 @@ def classify_error(member: Member, error: ApiError) -> ApplyRefusal:
     if isinstance(error, Forbidden):
         return _forbidden_refusal(member, error)
     if isinstance(error, Invalid):
-        return _invalid_refusal(member, _fields(error.fields))
+        return _invalid_refusal(member, f"invalid value of {_fields(error.fields)}")
     if error.status == _TOO_LARGE:
-        return _invalid_refusal(member, "it: it is larger than a request may be")
+        return _invalid_refusal(member, "the object is too large for a request")
     fault = describe_schema_fault(error.message, member.object)
     if fault is not None or error.status == _BAD_REQUEST:
-        return _invalid_refusal(member, fault or "it: it is not an object that can be read")
+        return _invalid_refusal(member, fault or "invalid object")
     return ApplyRefusal(
         "ApplyFailed", f"{_label(member)}: {error.message if error.status == 0 else error.reason}"
     )
@@ -94,15 +95,13 @@ def immutable_refusal(member: Member, fields: Sequence[str]) -> ApplyRefusal:
     return ApplyRefusal(
         "ImmutableField",
         f"{_label(member)}: {_fields(fields)} cannot be changed in place; delete the object, or "
-        f'annotate it with {RECREATE}: "true" to have it deleted and made anew',
+        f'annotate it with {RECREATE}: "true" to have it deleted and created again',
     )
 
 
 def terminating_refusal(member: Member) -> ApplyRefusal:
     """The refusal of a `member` that can be created only once the old object is gone."""
-    return ApplyRefusal(
-        TERMINATING, f"{_label(member)} is being deleted; it is made anew afterwards"
-    )
+    return ApplyRefusal(TERMINATING, f"{_label(member)} is terminating; it will be created again")
 
 
 def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResult:
@@ -129,13 +128,13 @@ def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
     if "exceeded quota" in error.message or "failed quota" in error.message:
         return ApplyRefusal(
             "QuotaExceeded",
-            f"{_label(member)} does not fit into the quota of the namespace; ask for less or "
-            "raise it",
+            f"{_label(member)} exceeds the quota of the namespace; lower its requests, or raise "
+            "the quota",
         )
     if "violates PodSecurity" in error.message:
         return ApplyRefusal(
             "PodSecurityDenied",
-            f"{_label(member)} breaks the Pod Security level of the namespace",
+            f"{_label(member)} violates the Pod Security level of the namespace",
         )
     if readiness.exceeds_limit_range(error.message):
         return ApplyRefusal(
@@ -143,11 +142,13 @@ def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
             f"{_label(member)} exceeds the maximum of the LimitRange; lower the limits of its "
             "containers, or raise spec.resources.limitRange.max of the Project",
         )
-    return ApplyRefusal(DENIED, f"{_label(member)}: the applier may not write it")
+    return ApplyRefusal(
+        DENIED, f"{_label(member)}: ServiceAccount {APPLIER_NAME} is not allowed to write it"
+    )
 
 
 def _invalid_refusal(member: Member, what: str) -> ApplyRefusal:
-    return ApplyRefusal("ConfigInvalid", f"{_label(member)}: the API server refuses {what}")
+    return ApplyRefusal("ConfigInvalid", f"{_label(member)}: rejected by the API server: {what}")
 
 
 def _fields(names: Sequence[str]) -> str:
@@ -163,15 +164,15 @@ _BEGINNINGS = ("failed to create typed patch object", "failed to convert new obj
 _HEAD = re.compile(r"failed to create typed patch object \([^)]*\):(?: errors:)?")
 _FAULT = re.compile(r"[ \t]*(?P<path>\.\S.*?): (?P<rule>.*)")
 _RULES = (
-    ("field not declared in schema", "there is no such field"),
-    ("expected numeric", "it must be a number"),
-    ("expected string", "it must be a text; put it in quotes"),
-    ("expected boolean", "it must be true or false"),
-    ("expected list", "it must be a list"),
-    ("expected map", "it must be a map"),
-    ("duplicate entries for key", "two entries of the list have the same key"),
+    ("field not declared in schema", "unknown field"),
+    ("expected numeric", "must be a number"),
+    ("expected string", "must be a string; quote it"),
+    ("expected boolean", "must be true or false"),
+    ("expected list", "must be a list"),
+    ("expected map", "must be a map"),
+    ("duplicate entries for key", "two entries have the same key"),
 )
-_WRONG_FORM = "it has the wrong form"
+_WRONG_FORM = "has the wrong type"
 _MAX_CHARS = 253
 
 
@@ -184,10 +185,10 @@ def describe_schema_fault(message: str, obj: Object) -> str | None:
         return "; ".join(faults[:_MAX_NAMED])
     fractions = ", ".join(list(_fractions(obj, ""))[:3])
     if "cannot convert float64" in message and fractions:
-        return f"{fractions}: it must be a whole number"
+        return f"{fractions}: must be an integer"
     if "quantities must match" in message:
-        return "an amount in it is no quantity such as 500m, 2 or 1Gi"
-    return "a value in it has a form that its field does not take"
+        return "a value is not a valid quantity; use for example 500m, 2 or 1Gi"
+    return "a value has the wrong type for its field"
 
 
 def _named_faults(message: str) -> Iterator[str]:

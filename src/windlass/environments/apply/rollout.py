@@ -81,7 +81,9 @@ class RolloutTracker:
             self._unready_since.pop(namespace, None)
             count = len(bundle.members)
             return RolloutStatus(
-                step.success(phase.DEPLOYMENT, "RolloutComplete", f"{count} objects are as wished"),
+                step.success(
+                    phase.DEPLOYMENT, "RolloutComplete", f"{count} of {count} objects ready"
+                ),
                 completed,
             )
         waited_for = {(member.kind, member.name) for member, _ in unready}
@@ -107,7 +109,7 @@ class RolloutTracker:
                 yield member, readiness.READY
                 continue
             live = self._cache.get(member.gvr, namespace, member.name)
-            missing = Readiness("progressing", "it is not there yet")
+            missing = Readiness("progressing", "not found yet")
             yield member, self._readiness(live) if live is not None else missing
 
     def _readiness(self, live: Object) -> Readiness:

@@ -50,7 +50,7 @@ TEMPLATE_HASH = "catalyst.dev/template-hash"
 """On the pods of a ReplicationController, which keeps old ones when its template changes."""
 
 _KEEPS_OLD_PODS = "ReplicationController"
-_REMOVE = "remove it, or leave its file out"
+_REMOVE = "remove it, or exclude its file"
 _TTL_FIELD = "ttlSecondsAfterFinished"
 _HASH_CHARS = 16
 _NAMED_AT_MOST = 10
@@ -223,7 +223,8 @@ def _object_violations(
 ) -> Iterator[Violation]:
     where = field_rules.describe(obj)
     if kinds.is_reserved(kinds.group_kind(obj)[1], field_rules.object_name(obj)):
-        yield Violation("NameReserved", where, "the operator keeps an object of this name")
+        text = "this name is reserved for the operator; rename the object"
+        yield Violation("NameReserved", where, text)
     elif kinds.current_api_version(obj):
         yield _old_version_violation(obj, kinds.current_api_version(obj))
     elif kinds.allowed_kind(obj) is None:
@@ -258,7 +259,7 @@ def _forbidden_kind_violation(obj: Object) -> Violation:
     group, kind = (field_rules.escape(word) for word in kinds.group_kind(obj))
     where = field_rules.describe(obj)
     if not kinds.is_built_in(group):
-        text = f"kind {kind} of {group} is unknown: only kinds of Kubernetes itself are applied"
+        text = f"kind {kind} ({group}) is not supported: only built-in kinds are applied"
         return Violation("KindUnknown", where, f"{text}; {_REMOVE}")
     text = f"kind {kind} ({group or 'core'}) is not allowed; {_REMOVE}"
     return Violation("KindNotAllowed", where, text)
@@ -268,8 +269,8 @@ def _notes(manifests: Iterable[ManifestObject], namespace: str) -> Iterator[str]
     for obj in (manifest.object for manifest in manifests):
         named = obj["metadata"].get("namespace")
         if named and named != namespace:
-            text = f"{field_rules.describe(obj)} named namespace {field_rules.escape(named)}"
-            yield f"{text}; it was put into ours"
+            text = f"{field_rules.describe(obj)} names namespace {field_rules.escape(named)}"
+            yield f"{text}; it is applied to the namespace of the Environment instead"
 
 
 def _sanitize(manifest: ManifestObject, target: BundleTarget, notes: set[str]) -> ManifestObject:

@@ -31,11 +31,11 @@ _INSIDE_TYPES = frozenset({None, "", "ClusterIP", "LoadBalancer", "NodePort"})
 
 _SCHEDULER = "default-scheduler"
 _AUTOMOUNT = "automountServiceAccountToken"
-_TOKENLESS = "pods here get no token of the API server"
+_TOKENLESS = "pods must not have API tokens"
 _NO_AUTOMOUNT = f"{_TOKENLESS}; remove the field or set it to false"
 _NO_PROJECTION = f"{_TOKENLESS}; remove this source"
-_NO_HOST_NAMESPACES = "a pod here may not share the node's namespaces"
-_NO_PLACEMENT = "where and how urgently a pod runs is the administrator's to say"
+_NO_HOST_NAMESPACES = "host namespaces are not allowed; remove the field"
+_NO_PLACEMENT = "is set by the administrator; remove the field"
 _POD_FIELDS = {
     "hostNetwork": _NO_HOST_NAMESPACES,
     "hostPID": _NO_HOST_NAMESPACES,
@@ -43,9 +43,9 @@ _POD_FIELDS = {
     "nodeName": _NO_PLACEMENT,
     "priorityClassName": _NO_PLACEMENT,
     "runtimeClassName": _NO_PLACEMENT,
-    "ephemeralContainers": "they are for a look into a running pod, not for manifests",
+    "ephemeralContainers": "ephemeral containers are not allowed in manifests",
 }
-_NO_NODE_CHOICE = "where the pods of an untrusted Environment run is the administrator's to say"
+_NO_NODE_CHOICE = "is set by the administrator for untrusted Environments; remove the field"
 _NODE_CHOICES = (("tolerations",), ("nodeSelector",), ("affinity", "nodeAffinity"))
 """Fields by which a pod chooses its nodes."""
 
@@ -102,7 +102,7 @@ def field_violations(
 
 def describe(obj: Object) -> str:
     """Kind and name, for messages."""
-    return f"{escape(obj.get('kind') or 'an object')}/{escape(object_name(obj) or '(unnamed)')}"
+    return f"{escape(obj.get('kind') or 'object')}/{escape(object_name(obj) or '(unnamed)')}"
 
 
 def object_name(obj: Object) -> str:
@@ -134,7 +134,7 @@ def _field_faults(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
 def _token_faults(obj: Object) -> Iterator[Fault]:
     """Ways to a token of the API server: mounted, projected, or stored in a Secret."""
     if obj.get("kind") == "Secret" and "service-account-token" in str(obj.get("type", "")):
-        yield "type", "a Secret of this type would hold a token of the API server; remove it"
+        yield "type", "Secrets with API tokens are not allowed; remove the Secret"
     if obj.get("kind") == "ServiceAccount" and obj.get(_AUTOMOUNT):
         yield _AUTOMOUNT, _NO_AUTOMOUNT
     spec, path = kinds.pod_spec(obj) or {}, kinds.pod_spec_path(obj)
@@ -153,11 +153,11 @@ def _service_faults(spec: Object) -> Iterator[Fault]:
     if spec.get("type") not in _INSIDE_TYPES:
         yield (
             "spec.type",
-            f"{escape(spec['type'])} would open a way around the fence; use ClusterIP",
+            f"{escape(spec['type'])} would bypass the isolation; use ClusterIP",
         )
     for name in ("externalIPs", "externalName"):
         if spec.get(name):
-            yield f"spec.{name}", "it would lead traffic around the fence"
+            yield f"spec.{name}", "would bypass the isolation; remove the field"
 
 
 def _selector_faults(obj: Object, path: tuple[str, ...]) -> Iterator[Fault]:
@@ -166,7 +166,7 @@ def _selector_faults(obj: Object, path: tuple[str, ...]) -> Iterator[Fault]:
         if key.startswith(ownership.OPERATOR_PREFIXES) and key not in ownership.POD_LABELS:
             yield (
                 join_path(".".join(path), key),
-                "only the operator sets it; select by another label",
+                "this label is reserved for the operator; select by another label",
             )
 
 
@@ -177,7 +177,10 @@ def _pod_faults(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
     for name in ("serviceAccountName", "serviceAccount"):
         account = spec.get(name) or _OWN_ACCOUNT
         if account != _OWN_ACCOUNT and account not in accounts:
-            yield name, f"{escape(account)} is not a ServiceAccount of this bundle"
+            yield (
+                name,
+                f"ServiceAccount {escape(account)} not found in the bundle; add it",
+            )
     for index, volume in enumerate(spec.get("volumes") or ()):
         for inner, why in _volume_faults(volume):
             yield f"volumes[{index}].{inner}", why
@@ -199,18 +202,24 @@ def _cluster_access_faults(obj: Object, access: ClusterAccess) -> Iterator[Fault
     scheduler = spec.get("schedulerName") or _SCHEDULER
     if scheduler not in {_SCHEDULER, *access.schedulers}:
         why = "this scheduler is not allowed; remove the field, or ask the administrator to add "
-        yield f"{path}.schedulerName", f"{why}it to environments-schedulers"
+        yield f"{path}.schedulerName", f"{why}it to --environments-schedulers"
     for index, volume in enumerate(spec.get("volumes") or ()):
         driver = (volume.get("csi") or {}).get("driver")
         if driver is not None and driver not in access.csi_drivers:
             why = "this CSI driver is not allowed inline; use a claim, or ask the administrator to "
-            yield f"{path}.volumes[{index}].csi.driver", f"{why}add it to environments-csi-drivers"
+            yield (
+                f"{path}.volumes[{index}].csi.driver",
+                f"{why}add it to --environments-csi-drivers",
+            )
 
 
 def _volume_faults(volume: Object) -> Iterator[Fault]:
     for kind in sorted(volume.keys() - _VOLUMES - {"name"}):
         if volume[kind] is not None:
-            yield join_path("", kind), "it reaches what is outside of the namespace"
+            yield (
+                join_path("", kind),
+                "this volume type is not allowed: it reaches outside the namespace",
+            )
 
 
 def _containers_faults(spec: Object) -> Iterator[Fault]:
@@ -224,13 +233,16 @@ def _container_faults(container: Object) -> Iterator[Fault]:
     for index, port in enumerate(container.get("ports") or ()):
         for name in ("hostPort", "hostIP"):
             if port.get(name):
-                yield f"ports[{index}].{name}", "a pod here may not take a port of the node"
+                yield f"ports[{index}].{name}", "host ports are not allowed; remove the field"
     if (container.get("securityContext") or {}).get("privileged"):
-        yield "securityContext.privileged", "no container here may be privileged"
+        yield "securityContext.privileged", "privileged containers are not allowed"
     for path, handler in _handlers(container):
         for name in ("httpGet", "tcpSocket"):
             if (handler.get(name) or {}).get("host"):
-                yield f"{path}.{name}.host", "the node would call it, from outside the fence"
+                yield (
+                    f"{path}.{name}.host",
+                    "is not allowed: the node would connect from outside the isolation",
+                )
 
 
 def _handlers(container: Object) -> Iterator[tuple[str, Object]]:
@@ -241,7 +253,7 @@ def _handlers(container: Object) -> Iterator[tuple[str, Object]]:
         yield f"lifecycle.{name}", (container.get("lifecycle") or {}).get(name) or {}
 
 
-_NO_IMAGE = "image is required; name it with a tag or a digest"
+_NO_IMAGE = "image is required; set it with a tag or a digest"
 
 
 def container_violations(obj: Object, maximum: Mapping[str, str]) -> Iterator[Violation]:

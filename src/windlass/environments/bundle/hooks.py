@@ -73,7 +73,7 @@ def skipped_hooks(obj: Object) -> Iterator[str]:
     for phases in (_INSTALL, _UPGRADE):
         repeated = [event for event in phases if event in _events(obj)]
         if runs_to_completion(obj) and len(repeated) > 1:
-            yield f"{field_rules.describe(obj)} as a {repeated[1]} hook beside {repeated[0]}"
+            yield f"{field_rules.describe(obj)} as a {repeated[1]} hook (it runs as {repeated[0]})"
 
 
 def parse_hook(obj: Object) -> Hook | None:

@@ -38,7 +38,7 @@ def map_with(**shapes: Shape) -> Shape:
         if value is None:
             return
         if not isinstance(value, dict):
-            yield path, "it must be a map"
+            yield path, "must be a map"
             return
         for name, shape in shapes.items():
             yield from shape(value.get(name), join_path(path, name))
@@ -51,7 +51,7 @@ def list_of(shape: Shape) -> Shape:
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is not None and not isinstance(value, list):
-            yield path, "it must be a list"
+            yield path, "must be a list"
             return
         for index, item in enumerate(value or ()):
             yield from required(shape)(item, f"{path}[{index}]")
@@ -64,7 +64,7 @@ def required(shape: Shape) -> Shape:
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is None or value in ([], {}, ""):
-            yield path, "it is missing"
+            yield path, "is required"
             return
         yield from shape(value, path)
 
@@ -76,7 +76,7 @@ def map_of(shape: Shape) -> Shape:
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is not None and not isinstance(value, dict):
-            yield path, "it must be a map"
+            yield path, "must be a map"
             return
         for name, item in (value or {}).items():
             yield from shape(item, join_path(path, name))
@@ -87,7 +87,7 @@ def map_of(shape: Shape) -> Shape:
 def text(value: JSON, path: str) -> Iterator[Fault]:
     """A string; unquoted in YAML it may be parsed as a number, a boolean or a date."""
     if value is not None and not isinstance(value, str):
-        yield path, "it must be a text; put it in quotes"
+        yield path, "must be a string; quote it"
 
 
 def quantity_text(value: JSON, path: str) -> Iterator[Fault]:
@@ -96,7 +96,7 @@ def quantity_text(value: JSON, path: str) -> Iterator[Fault]:
         if value is not None:
             quantity.parse(value)
     except quantity.QuantityRefused:
-        yield path, "it must be a quantity such as 500m, 2 or 1Gi"
+        yield path, "must be a quantity such as 500m, 2 or 1Gi"
 
 
 def base64_text(value: JSON, path: str) -> Iterator[Fault]:
@@ -105,7 +105,7 @@ def base64_text(value: JSON, path: str) -> Iterator[Fault]:
         if value is not None:
             base64.b64decode("".join(value.splitlines()), validate=True)
     except (AttributeError, ValueError, binascii.Error):
-        yield path, "it must be base64; plain text belongs into stringData"
+        yield path, "must be base64; use stringData for plain text"
 
 
 def anything(value: JSON, path: str) -> Iterator[Fault]:
@@ -120,7 +120,7 @@ def anything(value: JSON, path: str) -> Iterator[Fault]:
     elif isinstance(value, str):
         yield from _surrogate_faults(value, path)
     elif isinstance(value, int | float) and not _is_storable(value):
-        yield path, "it is a number that the API server cannot hold"
+        yield path, "is a number that the API server cannot store"
 
 
 def join_path(path: str, name: str) -> str:
@@ -134,7 +134,7 @@ def _surrogate_faults(value: str, path: str) -> Iterator[Fault]:
     try:
         value.encode()
     except UnicodeEncodeError:
-        yield path, "it holds half of a character (a lone surrogate)"
+        yield path, "contains invalid Unicode (a lone surrogate)"
 
 
 def _is_storable(value: int | float) -> bool:  # noqa: PYI041 - bounds differ
@@ -220,7 +220,7 @@ def _name(value: JSON, path: str) -> Iterator[Fault]:
     if not isinstance(value, str):
         yield from text(value, path)
     elif len(value) > _MOST_NAME_CHARS or not _NAME.fullmatch(value):
-        yield path, "it must be lower case letters, digits, - and ., at most 253 of them"
+        yield path, "must consist of lowercase letters, digits, - and ., at most 253 characters"
 
 
 _METADATA = required(

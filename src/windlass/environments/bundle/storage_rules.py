@@ -76,7 +76,7 @@ def _faults_of_claim(claim: Object, classes: AllowedStorageClasses) -> Iterator[
         if key == _BETA_CLASS:
             yield join_path("metadata.annotations", key), f"use spec.{_CLASS} instead"
         elif key.startswith(_BINDER):
-            why = "only the volume binder sets this annotation; remove it"
+            why = "this annotation is reserved for the volume binder; remove it"
             yield join_path("metadata.annotations", key), why
     yield from _class_faults(spec.get(_CLASS), classes)
 
@@ -84,7 +84,7 @@ def _faults_of_claim(claim: Object, classes: AllowedStorageClasses) -> Iterator[
 def _class_faults(name: str | None, classes: AllowedStorageClasses) -> Iterator[Fault]:
     path = f"spec.{_CLASS}"
     if name == "":
-        yield path, f"an empty class binds volumes made by hand; {_remedy(classes)}"
+        yield path, f"must not be empty, which selects pre-provisioned volumes; {_remedy(classes)}"
     elif name is None and not classes.default:
         yield path, f"the cluster has no default StorageClass; {_remedy(classes)}"
     elif name is None and classes.default not in classes.allowed:
@@ -95,5 +95,5 @@ def _class_faults(name: str | None, classes: AllowedStorageClasses) -> Iterator[
 
 def _remedy(classes: AllowedStorageClasses) -> str:
     if not classes.allowed:
-        return "there is no StorageClass with a provisioner; ask the administrator for one"
+        return "no StorageClass with a provisioner is available; ask the administrator for one"
     return f"set it to one of: {', '.join(sorted(classes.allowed)[:_SHOWN_CLASSES])}"

@@ -75,9 +75,9 @@ class DesiredIsolation:
         if not self._network.is_enforced and not trust.is_trusted(context.environment):
             raise IsolationRefused(
                 "EnforcementAbsent",
-                "nothing here enforces network policies (setting environments-network-enforcement "
-                "is absent), so what is untrusted cannot be fenced in; run it in a cluster whose "
-                "network enforces them",
+                "untrusted Environments need enforced network policies, which this cluster does "
+                "not have (--environments-network-enforcement=absent); use a cluster that "
+                "enforces them",
             )
         try:
             return self._build(context)

@@ -40,9 +40,9 @@ _QUANTITY_KINDS = frozenset({"ResourceQuota", "LimitRange"})
 """Kinds whose values are amounts; in a selector `1` and `1.0` are two labels."""
 
 _REMEDIES = {
-    "NetworkPolicy": "to allow traffic set spec.network of the Project",
-    "ResourceQuota": "to allow more set spec.resources of the Project or spec.quota",
-    "LimitRange": "to allow more set spec.resources of the Project",
+    "NetworkPolicy": "set spec.network of the Project to allow traffic",
+    "ResourceQuota": "set spec.resources of the Project or spec.quota to allow more",
+    "LimitRange": "set spec.resources of the Project to allow more",
 }
 
 
@@ -115,11 +115,15 @@ def allows_traffic(policy: Object) -> bool:
 
 def contest_message(kind: str, name: str, contest: Contest) -> str:
     """The message of the condition for a contested object."""
-    writer = f"field manager {contest.writer}" if contest.writer else "somebody who deletes it"
+    cause = (
+        f"changes by field manager {contest.writer}"
+        if contest.writer
+        else "deletion by another client"
+    )
     remedy = _REMEDIES.get(kind)
     return (
-        f"{kind} {name} was restored {contest.count} times in a row, against {writer}; "
-        f"stop that writer{f', or {remedy}' if remedy else ''}"
+        f"{kind} {name} was restored {contest.count} times in a row after {cause}; "
+        f"stop that client{f', or {remedy}' if remedy else ''}"
     )
 
 

@@ -365,7 +365,7 @@ class IsolationWriter:
             return step.pending(
                 phase.POLICIES, "RightsPending", text, after=_RIGHTS_REQUEUE_SECONDS
             )
-        text = f"the operator may not write in {namespace}: {error.message}"
+        text = f"the operator is not allowed to write to namespace {namespace}: {error.message}"
         return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
     def _contest_result(self, memory: _IsolationMemory) -> StepResult | None:
@@ -390,7 +390,7 @@ class IsolationWriter:
         if not _amounts_equal(isolation.hard, status):
             text = "waiting for the quota to take effect"
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
-        text = _over_quota_message(live) or "quota, limits and network policies are in force"
+        text = _over_quota_message(live) or "Quota, limits and network policies are in force"
         others = drift_rules.unmanaged_policies_message(
             self._foreign_policies(namespace, isolation), self._field_manager
         )
@@ -410,10 +410,10 @@ class IsolationWriter:
 
 def _write_failure(error: Invalid | Conflict) -> StepResult:
     if isinstance(error, Conflict):
-        text = "the quota, the limits or a policy is written by others at the same time"
+        text = "conflict while writing the quota, the limits or a network policy; retrying"
     else:
         fields = ", ".join(error.fields) or "a field"
-        text = f"the API server refuses {fields} of the quota, the limits or a policy"
+        text = f"the API server rejected {fields} of the quota, the limits or a network policy"
     return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
 
@@ -434,4 +434,4 @@ def _over_quota_message(live: Object) -> str:
     )
     if not over:
         return ""
-    return f"in force; more is in use than the quota allows ({', '.join(over)}), which stays"
+    return f"In force; usage exceeds the quota ({', '.join(over)}); existing pods keep running"

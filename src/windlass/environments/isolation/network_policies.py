@@ -102,8 +102,8 @@ def _check_egress(rule: EgressRule, network: ClusterNetwork) -> None:
             _covers(ceiling, cidr) for ceiling in network.egress_ceiling
         ):
             raise EgressRefused(
-                f"spec.network.egress {rule.name}: {text} is not public, and the operator's "
-                "egress ceiling does not cover it; ask the administrator to add it there"
+                f"spec.network.egress {rule.name}: {text} is not a public range; ask the "
+                "administrator to add it to --environments-egress-ceiling"
             )
 
 
@@ -112,8 +112,8 @@ def _network(rule: EgressRule, text: str) -> _Network:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise EgressRefused(
-            f"spec.network.egress {rule.name}: {text} is not a CIDR such as 10.1.0.0/16, "
-            "with no bits set behind the prefix"
+            f"spec.network.egress {rule.name}: {text} is not a valid CIDR; use for example "
+            "10.1.0.0/16, without bits set after the prefix"
         ) from error
 
 

@@ -46,15 +46,15 @@ class OperatorPolicyCheck:
     def pending_message(self) -> str:
         """The message for the readiness endpoint while the policy is not in force."""
         return (
-            "the fence is not in force yet; is the ValidatingAdmissionPolicy "
-            f"{self._install.operator_policy} installed, with its binding?"
+            "operator policy not in force; is ValidatingAdmissionPolicy "
+            f"{self._install.operator_policy} installed with its binding?"
         )
 
     async def wait(self) -> None:
         """Return once the policy is in force; tries with backoff, for ever."""
         seconds = _FIRST_RETRY_SECONDS
         while not await self._is_refused():
-            _log.warning("waiting for the fence", policy=self._install.operator_policy)
+            _log.warning("waiting for operator policy", policy=self._install.operator_policy)
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, _MAX_RETRY_SECONDS)
         self.is_in_force = True
@@ -75,5 +75,5 @@ class OperatorPolicyCheck:
         except Forbidden as error:
             return f"'{self._install.operator_policy}'" in error.message
         except ApiError as error:
-            _log.info("the fence cannot be asked", reason=error.reason, message=error.message)
+            _log.info("cannot check operator policy", reason=error.reason, message=error.message)
         return False

@@ -77,8 +77,8 @@ def trusted_amounts(
     bounds = _with_memory_limit({**_DEFAULTS, **project, **maximum})
     for name in _names_above(environment, bounds):
         raise QuotaAboveMaximum(
-            f"spec.quota.{name} is {environment[name]}, the Project allows {bounds[name]}; lower "
-            f"it or raise spec.resources.maxQuota.{name} of the Project"
+            f"spec.quota.{name} is {environment[name]}, the maximum of the Project is "
+            f"{bounds[name]}; lower it, or raise spec.resources.maxQuota.{name} of the Project"
         )
     return _with_memory_limit({**_DEFAULTS, **project, **environment})
 
@@ -97,8 +97,8 @@ def untrusted_amounts(
     bounds = _with_memory_limit({**maximum})
     for name in _names_above(environment, bounds):
         raise QuotaAboveMaximum(
-            f"spec.quota.{name} is {environment[name]}, an untrusted Environment of this Project "
-            f"may use {bounds[name]}; lower it"
+            f"spec.quota.{name} is {environment[name]}, the maximum for untrusted Environments of "
+            f"the Project is {bounds[name]}; lower it"
         )
     return _with_memory_limit({**maximum, **environment})
 

@@ -69,7 +69,7 @@ class NamespaceManager:
         try:
             return await self._ensure(identity, owner, pod_security, used)
         except Forbidden as error:
-            text = f"the operator may not make or keep the namespace: {error.message}"
+            text = f"the operator is not allowed to create or update the namespace: {error.message}"
             return step.retrying(phase.NAMESPACE, "CreateForbidden", text), None
 
     async def _ensure(
@@ -226,16 +226,16 @@ def deletion_blockers(live: Object) -> tuple[str, ...]:
 def _namespace_result(live: Object) -> StepResult:
     name = live["metadata"]["name"]
     if live["metadata"].get("deletionTimestamp"):
-        text = f"namespace {name} is being deleted; it is made again afterwards"
+        text = f"namespace {name} is terminating; it will be created again"
         return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_REQUEUE_SECONDS)
-    return step.success(phase.NAMESPACE, "NamespaceActive", f"namespace {name} is there")
+    return step.success(phase.NAMESPACE, "NamespaceActive", f"Namespace {name} is active")
 
 
 def _predecessor_result(name: str) -> StepResult:
-    text = f"namespace {name} still holds an Environment of this name that was deleted before"
+    text = f"waiting for namespace {name} of a deleted Environment with the same name to terminate"
     return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_REQUEUE_SECONDS)
 
 
 def _name_conflict_result(name: str) -> StepResult:
-    text = f"namespace {name} was made by somebody else at this moment; looking again"
+    text = f"namespace {name} was just created by another client; retrying"
     return step.waiting(phase.NAMESPACE, "NamespacePending", text, after=1.0)

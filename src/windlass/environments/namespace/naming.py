@@ -153,14 +153,14 @@ def _has_hash_form(name: str) -> bool:
 
 def _reserved_reason(name: str, rules: NamingRules, used: frozenset[str]) -> str:
     if name in _CLUSTER_NAMESPACES or name.startswith(_CLUSTER_PREFIXES):
-        return f"namespace {name} belongs to the cluster; rename the project or the environment"
+        return f"namespace {name} is reserved by the cluster; rename the Project or the Environment"
     if name in rules.reserved or name in used:
-        return f"namespace {name} is reserved; rename the project or the environment"
+        return f"namespace {name} is reserved; rename the Project or the Environment"
     return ""
 
 
 def _not_owned_message(name: str) -> str:
     return (
-        f"namespace {name} exists and was not made for this Environment; it is left alone. "
-        "Delete it if it is not needed, or give the Environment another name"
+        f"namespace {name} exists and does not belong to this Environment; delete it, or rename "
+        "the Environment"
     )

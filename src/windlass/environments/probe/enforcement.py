@@ -37,11 +37,11 @@ STEADY_CALLS = 3
 _LINE = re.compile(r"([0-9]{1,9}) (open|shut)")
 _SETTING = "--environments-network-enforcement"
 _ADVICE: dict[EnforcementVerdict, str] = {
-    "Enforced": f"this cluster enforces network policies: {_SETTING}=assume, the default, is right",
-    "NotEnforced": "this cluster does not enforce network policies, so nothing fences previews "
-    f"in: set {_SETTING}=absent, which refuses untrusted Environments",
-    "Inconclusive": "nothing is known about this cluster: repeat the measurement, and until it "
-    f"says Enforced set {_SETTING}=absent",
+    "Enforced": f"network policies are enforced: {_SETTING}=assume (the default) is right",
+    "NotEnforced": "network policies are not enforced, so Environments are not isolated: set "
+    f"{_SETTING}=absent, which refuses untrusted Environments",
+    "Inconclusive": "the result is inconclusive: repeat the probe; until it reports Enforced, set "
+    f"{_SETTING}=absent",
 }
 
 
@@ -112,16 +112,16 @@ def judge(
 ) -> DirectionResult:
     """The verdict of the table above."""
     if not before.is_open or isolated is None:
-        return _unclear(direction, before, f"without the fence {_describe(before)}")
+        return _unclear(direction, before, f"without policies {_describe(before)}")
     if isolated.stranger == "open":
-        text = f"a stranger still gets through {isolated.seconds:.1f} s after the fence was put up"
+        text = f"the stranger can connect {isolated.seconds:.1f} s after the policies were created"
         return DirectionResult(direction, "NotEnforced", text)
     if not isolated.is_isolated:
-        return _unclear(direction, isolated, f"with the fence {_describe(isolated)}")
+        return _unclear(direction, isolated, f"with policies {_describe(isolated)}")
     if after is None or not after.is_open:
-        observed = _describe(after) if after else "nobody looked"
-        return _unclear(direction, after, f"after the fence was taken down {observed}")
-    text = f"a stranger is kept out, in force within {isolated.seconds:.1f} s"
+        observed = _describe(after) if after else "nothing was measured"
+        return _unclear(direction, after, f"after the policies were deleted {observed}")
+    text = f"the stranger is blocked, in force within {isolated.seconds:.1f} s"
     return DirectionResult(direction, "Enforced", text, isolated.seconds)
 
 
@@ -147,16 +147,16 @@ def _unclear(
 
 
 _TEXTS: dict[Reachability, str] = {
-    "open": "gets through",
-    "shut": "does not get through",
-    "unsteady": "gets through at times",
-    "silent": "says nothing",
+    "open": "can connect",
+    "shut": "cannot connect",
+    "unsteady": "can connect sometimes",
+    "silent": "logs no calls",
 }
 
 
 def _describe(observation: ProbeObservation) -> str:
     return (
         f"the stranger {_TEXTS[observation.stranger]} and "
-        f"the neighbour {_TEXTS[observation.neighbor]} "
+        f"the neighbor {_TEXTS[observation.neighbor]} "
         f"after {observation.seconds:.1f} s"
     )

@@ -78,7 +78,7 @@ class NetworkProbe:
         manager = ProbeNamespaceManager(self._api, self._clock, self._report)
         async with manager.create(secrets.token_hex(4)) as namespaces:
             nodes = await self._start_pods(namespaces)
-            self._report("the pods run; waiting until the server is reached without a fence")
+            self._report("pods are running; waiting for connections without policies")
             # Where the policies go: around the server for ingress, around the caller for egress.
             isolated: dict[Direction, str] = {
                 "ingress": namespaces.server,
@@ -111,7 +111,7 @@ class NetworkProbe:
             try:
                 await self._api.create(_PODS, pod, field_manager=FIELD_MANAGER)
             except Forbidden as error:
-                raise missing_right("create pods in namespaces of its own", error) from error
+                raise missing_right("create pods in its namespaces", error) from error
         deadline = self._clock.monotonic() + self._seconds
         return [await self._running(pod["metadata"], deadline) for pod in pods]
 
@@ -126,9 +126,11 @@ class NetworkProbe:
             if problem is not None and not problem.may_heal:
                 raise Stalled(problem.reason, clean(problem.message))
             if self._clock.monotonic() >= deadline:
-                text = clean(problem.message) if problem else f"pod {name}: no node has taken it up"
+                text = clean(problem.message) if problem else "not started yet"
                 reason = problem.reason if problem else "PodNotRunning"
-                raise Stalled(reason, f"no pod ran within {self._seconds:g} s: {text}")
+                raise Stalled(
+                    reason, f"pod {name} is not running after {self._seconds:g} s: {text}"
+                )
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _measure(
@@ -140,7 +142,7 @@ class NetworkProbe:
             return enforcement.judge(direction, before)
         policies = probe_objects.isolation_policies(namespace)
         await self._create_policies(policies)
-        self._report(f"{direction}: the fence is up; waiting until it is in force")
+        self._report(f"{direction}: policies created; waiting until they are in force")
         isolated = await logs.wait_until("shut")
         await self._delete_policies(policies)
         after = await logs.wait_until("open") if isolated.is_isolated else None
@@ -151,7 +153,7 @@ class NetworkProbe:
             for policy in policies:
                 await self._api.create(NETWORK_POLICIES, policy, field_manager=FIELD_MANAGER)
         except Forbidden as error:
-            raise missing_right("create networkpolicies in namespaces of its own", error) from error
+            raise missing_right("create networkpolicies in its namespaces", error) from error
 
     async def _delete_policies(self, policies: list[Object]) -> None:
         try:
@@ -162,7 +164,7 @@ class NetworkProbe:
                         NETWORK_POLICIES, metadata["name"], metadata["namespace"]
                     )
         except Forbidden as error:
-            raise missing_right("delete networkpolicies in namespaces of its own", error) from error
+            raise missing_right("delete networkpolicies in its namespaces", error) from error
 
 
 class _CallLogs:
@@ -212,7 +214,7 @@ class _CallLogs:
         except Forbidden as error:
             raise missing_right("read the logs of its pods (get pods/log)", error) from error
         except ApiError as error:
-            self._errors[name] = f"the log of {name} could not be read: {error.message}"
+            self._errors[name] = f"cannot read the log of pod {name}: {error.message}"
             return ()
         self._errors.pop(name, None)
         calls = enforcement.parse_calls(text)

@@ -93,7 +93,7 @@ class ProbeNamespaceManager:
             account = probe_objects.service_account(name)
             await self._api.create(SERVICE_ACCOUNTS, account, field_manager=FIELD_MANAGER)
         except Forbidden as error:
-            raise missing_right("create serviceaccounts in namespaces of its own", error) from error
+            raise missing_right("create serviceaccounts in its namespaces", error) from error
         return created
 
     async def _remove_old_runs(self, own: Object) -> None:
@@ -102,23 +102,23 @@ class ProbeNamespaceManager:
             namespaces = await self._api.list(NAMESPACES, label_selector=probe_objects.SELECTOR)
             leftovers, active = probe_objects.other_runs(namespaces, own)
             for live in leftovers:
-                self._report(f"removing namespace {live['metadata']['name']} of a probe that died")
+                self._report(f"deleting namespace {live['metadata']['name']} of an aborted probe")
                 await self._delete(live)
         except ApiError as error:
-            self._report(f"namespaces of earlier probes may be left: {error.message}")
+            self._report(f"cannot delete namespaces of aborted probes: {error.message}")
             return
         for live in active:
             name = live["metadata"]["name"]
             self._report(
-                f"namespace {name} belongs to another probe and is left alone; "
-                f"if that one was killed: kubectl delete namespace {name}"
+                f"namespace {name} belongs to another running probe; "
+                f"if that was killed: kubectl delete namespace {name}"
             )
 
     async def _remove_all(self, namespaces: ProbeNamespaces, to_remove: list[str]) -> None:
         """Delete the namespaces, and report those that remain, also when interrupted."""
-        remaining = dict.fromkeys(to_remove, "nobody waited until it was gone")
+        remaining = dict.fromkeys(to_remove, "the deletion was interrupted")
         if to_remove:
-            self._report(f"removing {' and '.join(to_remove)}")
+            self._report(f"deleting {' and '.join(to_remove)}")
         try:
             await asyncio.gather(
                 *(self._remove(name, namespaces.run, remaining) for name in to_remove)
@@ -126,7 +126,7 @@ class ProbeNamespaceManager:
         finally:
             namespaces.leftovers.extend(remaining)
             for name, why in remaining.items():
-                text = f"namespace {name} is left behind: {why}; kubectl delete namespace {name}"
+                text = f"namespace {name} still exists: {why}; kubectl delete namespace {name}"
                 self._report(text)
 
     async def _remove(self, name: str, run: str, remaining: dict[str, str]) -> None:
@@ -137,7 +137,7 @@ class ProbeNamespaceManager:
                 if await self._is_gone(name, run):
                     del remaining[name]
                     return
-                remaining[name] = "it is still being deleted"
+                remaining[name] = "it is still terminating"
             except WindlassError as error:
                 remaining[name] = error.message
                 if isinstance(error, Forbidden):
@@ -168,4 +168,6 @@ class ProbeNamespaceManager:
 
 def missing_right(what: str, error: Forbidden) -> Stalled:
     """The error for a missing right, or for an admission policy that denies a call."""
-    return Stalled("Forbidden", f"the probe has to {what}, and may not: {error.message}")
+    return Stalled(
+        "Forbidden", f"missing permission: the probe must be allowed to {what}: {error.message}"
+    )

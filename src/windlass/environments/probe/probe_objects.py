@@ -38,7 +38,7 @@ PORTS: dict[Caller, int] = {"stranger": 8080, "neighbour": 8081}
 
 _REQUIRED_PROGRAMS = """\
 for program in nc timeout; do
-  command -v "$program" >/dev/null || { echo "the image holds no $program"; exit 127; }
+  command -v "$program" >/dev/null || { echo "the image does not contain $program"; exit 127; }
 done
 """
 # A connection that a policy cuts never ends by itself, hence the timeout.
@@ -115,11 +115,13 @@ def _end_problem(pod: Object) -> PodProblem | None:
         ended = (row.get("state") or {}).get("terminated")
         if ended:
             cause = str(ended.get("message") or ended.get("reason") or "").strip()
-            text = f"pod {pod['metadata']['name']} ended with code {ended.get('exitCode')}: {cause}"
+            text = (
+                f"pod {pod['metadata']['name']} exited with code {ended.get('exitCode')}: {cause}"
+            )
             return PodProblem("PodEnded", text)
     if status.get("phase") in ("Failed", "Succeeded"):
-        cause = status.get("message") or status.get("reason") or "it does not say why"
-        return PodProblem("PodEnded", f"pod {pod['metadata']['name']} ended: {cause}")
+        cause = status.get("message") or status.get("reason") or "unknown cause"
+        return PodProblem("PodEnded", f"pod {pod['metadata']['name']} exited: {cause}")
     return None
 
 

@@ -53,9 +53,7 @@ class CapabilitiesCache:
             version, _ = await self._api.document("/version")
             self._types = await discovery.discover(self._api, self._types)
         except ApiError as error:
-            raise Retryable(
-                "RenderUnavailable", f"the API server does not say what it serves: {error.reason}"
-            ) from error
+            raise Retryable("RenderUnavailable", f"API discovery failed: {error.reason}") from error
         return ApiCapabilities(str(version["gitVersion"]), _api_versions(self._types))
 
 

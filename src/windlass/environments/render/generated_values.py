@@ -39,7 +39,7 @@ from windlass.environments.bundle import field_rules, kinds, labeling, shapes
 from windlass.environments.render import manifests
 from windlass.environments.render.manifests import ManifestObject
 from windlass.objects import yaml_emitter
-from windlass.objects.names import JSON, Object
+from windlass.objects.names import JSON, Object, format_count
 
 _SECRET = ("", "Secret")
 _CONFIGURATION = (_SECRET, ("", "ConfigMap"))
@@ -285,7 +285,7 @@ class _Comparison:
         if other is None:
             self.notes.append(
                 f"{field_rules.describe(obj)} has a generated name, so every change of the chart "
-                "replaces it; give it a fixed name"
+                "replaces it; set a fixed name"
             )
             return manifest
         if identity[:2] == _SECRET:
@@ -306,7 +306,7 @@ class _Comparison:
             if (identity, name) in self._keys.stuck:
                 self.notes.append(
                     f"{field_rules.describe(obj)} key {field_rules.escape(name)[:63]} keeps its "
-                    "value because a part of it is generated; the change of the rest is not applied"
+                    "value because part of it is generated; changes of the rest are not applied"
                 )
         return merged
 
@@ -340,8 +340,8 @@ class _Comparison:
             is_index = isinstance(step, int)
             shown = f"{shown}[{step}]" if is_index else shapes.join_path(shown, str(step))
         self.notes.append(
-            f"{field_rules.describe(obj)} {field_rules.escape(shown)} is generated anew with every "
-            "change of the chart; set a fixed value, or generate it in a Secret"
+            f"{field_rules.describe(obj)} {field_rules.escape(shown)} is generated again with "
+            "every change of the chart; set a fixed value, or generate it in a Secret"
         )
 
 
@@ -487,5 +487,5 @@ def _bounded_notes(notes: Sequence[str]) -> tuple[str, ...]:
     shown = sorted(notes)[:_MOST_NOTES]
     rest = len(notes) - len(shown)
     if rest:
-        shown.append(f"{rest} more values are generated anew with every change of the chart")
+        shown.append(f"and {format_count(rest, 'more generated value')}")
     return tuple(shown)

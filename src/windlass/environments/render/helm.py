@@ -90,11 +90,10 @@ class Helm:
     def _program_path(self) -> str:
         path = shutil.which(self._program) if self._program else None
         if path is None:
-            missing = f"there is no program {self._program}" if self._program else "it is empty"
             raise Stalled(
                 "SandboxUnavailable",
-                "charts are rendered by the program that the operator's setting environments-helm "
-                f"names, and {missing}; install helm and name it there, or use type manifest",
+                f"helm not found: --environments-helm is {self._program or 'not set'}; install "
+                "helm and set the path there, or use a template of type manifest",
             )
         return str(Path(path).absolute())
 
@@ -104,7 +103,7 @@ class Helm:
             async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
                 await self._slots.acquire()
         except TimeoutError as error:
-            text = "other charts are rendered first"
+            text = "waiting for a render slot"
             raise Waiting("RenderUnavailable", text, after=_REQUEUE_SECONDS) from error
         try:
             yield
@@ -150,12 +149,10 @@ def _write_files(stack: contextlib.ExitStack, base: Path, files: Mapping[str, by
         if error.errno in _PATH_ERRORS:
             raise _unsafe_path() from error
         raise Retryable(
-            "SandboxUnavailable", f"the chart cannot be written to disk: {error.strerror}"
+            "SandboxUnavailable", f"cannot write the chart to disk: {error.strerror}"
         ) from error
     return private.path
 
 
 def _unsafe_path() -> RenderRefused:
-    return RenderRefused(
-        "RenderFailed", "a file of the chart has a path that cannot be made below the chart"
-    )
+    return RenderRefused("RenderFailed", "a file of the chart has an invalid path")

@@ -36,7 +36,7 @@ _TAIL_BYTES = 16 << 10
 # By how they begin: a chart may fail with any words of its own.
 _NOISE = re.compile(r"WARNING:|(?:time=\S+ )?level=WARN|\w+\.go:\d+: |Use --debug flag")
 _MISSING_DEPENDENCY = "missing in charts/ directory"
-_VENDOR = "commit the dependencies in the chart's directory charts/; nothing is downloaded"
+_VENDOR = "commit the dependencies to the charts/ directory of the chart; nothing is downloaded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def encode_values(template: Template, environment: Environment) -> tuple[bytes, 
     own = environment.spec.values
     if own is not None and template.type != "helm":
         raise _invalid_values(
-            f"spec.values are for a template of type helm, this one is of type {template.type}; "
-            "leave them out"
+            "spec.values is only allowed with a template of type helm, this one is of type "
+            f"{template.type}; remove it"
         )
     where = "values of the template", "spec.values"
     bounds = MOST_TEMPLATE_BYTES, MOST_ENVIRONMENT_BYTES
@@ -138,8 +138,8 @@ def _encode_each(
         text = msgspec.json.encode(values, order="sorted")
         if len(text) > limit:
             raise _invalid_values(
-                f"{name}: they have {len(text)} bytes, at most {limit >> 10} KiB are taken; "
-                "put them into a file of the repository and name it in valuesFiles"
+                f"{name}: too large ({len(text)} bytes, limit {limit >> 10} KiB); move the values "
+                "into a file in the repository and list it in valuesFiles"
             )
         yield text
 

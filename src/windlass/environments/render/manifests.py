@@ -38,7 +38,7 @@ MOST_OBJECTS = 500
 MOST_BYTES = 16 << 20
 
 NO_KUSTOMIZE = (
-    "kustomize is not supported yet; commit the output of kustomize build, or list the file under "
+    "kustomize is not supported yet; commit the output of kustomize build, or add the file to "
     "exclude of the template"
 )
 
@@ -98,11 +98,11 @@ def read_manifests(files: Mapping[str, bytes]) -> ParsedManifests:
             parsed.append(ManifestObject(obj, path))
             if len(parsed) > MOST_OBJECTS:
                 raise RenderRefused(
-                    "RenderTooLarge", f"the manifests hold more than {MOST_OBJECTS} objects"
+                    "RenderTooLarge", f"the manifests contain more than {MOST_OBJECTS} objects"
                 )
     if not parsed:
         # An empty bundle would prune everything that runs; a wrong path gives one as well.
-        raise RenderRefused("RenderFailed", "there is no object in the manifests; check the path")
+        raise RenderRefused("RenderFailed", "no objects found in the manifests; check the path")
     return ParsedManifests(tuple(parsed), tuple(skipped))
 
 
@@ -144,7 +144,7 @@ def _is_object_like(document: JSON) -> bool:
 
 
 def _incomplete_message(where: str) -> str:
-    text = "apiVersion and kind are required; add them, or leave the file out"
+    text = "apiVersion and kind are required; add them, or exclude the file"
     return f"{where} is not a Kubernetes object: {text}"
 
 
@@ -196,7 +196,7 @@ def parse_chart_output(output: bytes) -> list[ManifestObject]:
     by_template = _by_template(output)
     if not by_template:
         raise RenderRefused(
-            "RenderFailed", "the chart makes no object with these values; check them"
+            "RenderFailed", "the chart renders no objects with these values; check them"
         )
     return objects(by_template)
 
@@ -225,7 +225,7 @@ def read_chart(output: bytes) -> ChartObjects:
                 ManifestObject(manifest.object, manifest.file, hooks.parse_hook(manifest.object))
             )
     if not applied:
-        raise RenderRefused("RenderFailed", "the chart makes nothing but hooks that do not run")
+        raise RenderRefused("RenderFailed", "the chart renders only hooks that are not supported")
     return ChartObjects(tuple(applied), tuple(left_out))
 
 

@@ -42,8 +42,8 @@ from windlass.environments.status import SourceCommit
 from windlass.objects.names import Key
 
 _NOT_STORED = (
-    "the rendered chart is too large to be kept in a Secret; values that it generates change when "
-    "the operator restarts; make the chart smaller, or set fixed values"
+    "the rendered chart is too large to store in a Secret, so values that it generates change "
+    "when the operator restarts; make the chart smaller, or set fixed values"
 )
 
 

@@ -220,7 +220,7 @@ class SourceRepositories:
             raise proofs.translate_error(error) from error
         if not listing.default_branch:
             raise proofs.resolution_error(
-                "RefNotFound", "the repository has no default branch; name one in the Project"
+                "RefNotFound", "the repository has no default branch; set branch in the Project"
             )
         return listing.default_branch
 
@@ -243,7 +243,7 @@ def _read_contents(store: CommitStore, entries: dict[str, Entry]) -> dict[str, b
     if sum(store.size(entry.blob) for entry in entries.values()) > MOST_FILE_BYTES:
         raise Stalled(
             "SourceTooLarge",
-            f"the files are larger than {MOST_FILE_BYTES >> 20} MiB; name a smaller path",
+            f"the files are larger than {MOST_FILE_BYTES >> 20} MiB; use a smaller path",
         )
     return {name: store.read(entry.blob) for name, entry in entries.items()}
 
@@ -314,7 +314,11 @@ class CommitResolver:
         except Retryable as error:
             if known is None:
                 raise  # no earlier commit to go on with
-            _log.warning("newer commits are not known", source=desired.name, reason=error.reason)
+            _log.warning(
+                "cannot resolve newer commits, keeping the current ones",
+                source=desired.name,
+                reason=error.reason,
+            )
             return _KnownCommit(desired, namespace, known.source, error, self._clock.monotonic())
         return _KnownCommit(desired, namespace, resolved)
 

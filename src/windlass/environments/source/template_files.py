@@ -88,6 +88,7 @@ MOST_DIRECTORIES = 5000
 """A chart is written to disk, where empty directories take room too."""
 
 _CHART = "Chart.yaml"
+_ROOT = "the repository root"
 _KUSTOMIZATIONS = frozenset({"Kustomization", "kustomization.yaml", "kustomization.yml"})
 _PLAIN_MODES = frozenset({0o100644, 0o100755})
 _FILE_TYPES = {0o120000: "a symbolic link", 0o160000: "a submodule"}
@@ -112,7 +113,7 @@ def select_manifests(listing: Listing, path: str, exclude: Sequence[str] = ()) -
     selected = {name: entry for name, entry in files.items() if manifests.is_manifest(name)}
     _check_kustomize(files)
     if not selected:
-        raise RenderRefused("RenderFailed", f"no YAML or JSON file lies below {path or 'the root'}")
+        raise RenderRefused("RenderFailed", f"no YAML or JSON file found below {path or _ROOT}")
     return _require_plain_files(selected)
 
 
@@ -122,8 +123,7 @@ def select_chart(listing: Listing, path: str, values_files: Sequence[str]) -> di
     if directory_prefix(path) + _CHART not in files:
         raise RenderRefused(
             "RenderFailed",
-            f"{path or 'the root'} holds no {_CHART}; a template of type helm needs the path of "
-            "the directory where it lies",
+            f"{path or _ROOT} contains no {_CHART}; set path to the directory of the chart",
         )
     missing = next((name for name in values_files if name not in listing), None)
     if missing is not None:
@@ -167,12 +167,12 @@ def _require_plain_files(files: dict[str, Entry]) -> dict[str, Entry]:
     if len(files) > MOST_FILES:
         raise Stalled(
             "SourceTooLarge",
-            f"{len(files)} files lie there, at most {MOST_FILES} are read; name a smaller path",
+            f"{len(files)} files found, at most {MOST_FILES} are allowed; use a smaller path",
         )
     for name, entry in sorted(files.items()):
         if entry.mode not in _PLAIN_MODES:
-            what = _FILE_TYPES.get(entry.mode, "no plain file")
-            raise Stalled("UnsafePath", f"{name} is {what}; only plain files are read")
+            what = _FILE_TYPES.get(entry.mode, "not a regular file")
+            raise Stalled("UnsafePath", f"{name} is {what}; only regular files are supported")
     return files
 
 
@@ -186,7 +186,7 @@ def _check_directories(files: Listing) -> None:
         if len(directories) > MOST_DIRECTORIES:
             raise Stalled(
                 "SourceTooLarge",
-                f"the chart has more than {MOST_DIRECTORIES} directories; name a smaller path",
+                f"the chart has more than {MOST_DIRECTORIES} directories; use a smaller path",
             )
 
 
@@ -198,5 +198,7 @@ def _missing_message(listing: Listing, path: str) -> str:
     siblings = sorted(
         {name[len(prefix) :].partition("/")[0] for name in listing if name.startswith(prefix)}
     )
-    where = parent or "the root"
-    return f"{path} is not in the commit; {where} holds {', '.join(siblings[:20]) or 'nothing'}"
+    where = parent or _ROOT
+    return (
+        f"{path} not found in the commit; {where} contains {', '.join(siblings[:20]) or 'nothing'}"
+    )

@@ -15,7 +15,7 @@ def test_amounts_are_compared_by_value() -> None:
     """A maximum below the default is told, however both are spelled."""
     assert validate(ProjectResources(max_quota=Quota(cpu="2000m", memory="4096Mi"))) == []
     (problem,) = validate(ProjectResources(max_quota=Quota(memory="4G")))
-    assert str(problem) == "spec.maxQuota: maxQuota is not below defaultQuota"
+    assert str(problem) == "spec.maxQuota: maxQuota must not be lower than defaultQuota"
 
 
 def test_a_request_is_not_above_the_limit_it_meets() -> None:

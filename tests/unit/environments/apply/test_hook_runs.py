@@ -59,7 +59,7 @@ def test_a_failed_hook_is_named_with_its_reason() -> None:
     found = _holding(_live("Failed"), 10.0, POD)
     assert found.failed
     assert found.condition.reason == "HookFailed"
-    assert "Job/migrate, a hook, failed: backoff limit" in found.condition.message
+    assert "hook Job/migrate failed: backoff limit" in found.condition.message
     assert "no such image" in found.condition.message
 
 

@@ -98,7 +98,7 @@ def test_a_deployment_past_its_deadline_is_stuck() -> None:
     late = _condition("Progressing", "False", "timed out")
     found = _deployment(2, 1, 2, late)
     assert (found.state, found.reason) == ("failed", "RolloutStuck")
-    assert found.message.startswith("1 of 2 pods are available")
+    assert found.message.startswith("1 of 2 pods available")
 
 
 def test_what_is_complete_is_ready_whatever_was_said_before() -> None:

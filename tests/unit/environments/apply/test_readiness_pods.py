@@ -44,10 +44,14 @@ def _unstartable(text: str) -> Object:
     [
         (_pod(PULLING), "ImagePullFailed", "pod web-1, container app: not found"),
         (_pod(init=(PULLING,)), "ImagePullFailed", "container init: not found"),
-        (_pod(LOOPING), "CrashLooping", "last with code 3"),
-        (_pod({"state": CRASHED}), "CrashLooping", "last with code 3"),
-        (_pod({"state": {"running": {}}, "lastState": CRASHED}), "CrashLooping", "code 3"),
-        (_pod(KILLED), "OutOfMemory", "raise its limit"),
+        (_pod(LOOPING), "CrashLooping", "is crash looping, last exit code 3"),
+        (_pod({"state": CRASHED}), "CrashLooping", "exited with code 3"),
+        (
+            _pod({"state": {"running": {}}, "lastState": CRASHED}),
+            "CrashLooping",
+            "is crash looping, last exit code 3",
+        ),
+        (_pod(KILLED), "OutOfMemory", "raise its memory limit"),
         (
             _pod(
                 {
@@ -62,7 +66,7 @@ def _unstartable(text: str) -> Object:
         (_pod(_unstartable("image has non-numeric user (web)")), "RolloutStuck", "runAsUser"),
         (_pod(_unstartable("image has non-numeric user (web)")), "RolloutStuck", "baseline"),
         (_pod(_unstartable("image will run as root")), "RolloutStuck", "podSecurity: baseline"),
-        (_pod(PULLING), "ImagePullFailed", "check the name and tag of the image"),
+        (_pod(PULLING), "ImagePullFailed", "check the image name and tag"),
         (_pod(conditions=(NO_NODE,)), "Unschedulable", "0/3"),
     ],
 )

@@ -54,7 +54,7 @@ def test_fields_are_named() -> None:
     """The path of a field is no secret."""
     error = Invalid(422, "Invalid", "no", fields=("spec.selector", "[]"))
     assert (
-        "refuses spec.selector, the whole object"
+        "invalid value of spec.selector, the whole object"
         in refusals.classify_error(_member(), error).message
     )
 

@@ -18,18 +18,18 @@ _OBJECT = {"spec": {"replicas": 1.5, "ports": [{"port": 2.0}, {"port": 0.5}]}}
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        (f"{_TYPED}.spec.x: field not declared in schema", "spec.x: there is no such field"),
+        (f"{_TYPED}.spec.x: field not declared in schema", "spec.x: unknown field"),
         (f"{_TYPED}.spec.replicas: expected numeric (int or float), got string", "a number"),
-        (f"{_TYPED}{_ENV}: expected string, got &value{{hunter2}}", f"{_ENV[1:]}: it must be a te"),
-        (f"{_TYPED}.immutable: expected boolean, got &{{hunter2}}", "it must be true or false"),
-        (f"{_TYPED}.spec.containers: expected list, got &{{hunter2}}", "it must be a list"),
-        (f"{_TYPED}.data: expected map, got &{{[hunter2]}}", "data: it must be a map"),
+        (f"{_TYPED}{_ENV}: expected string, got &value{{hunter2}}", f"{_ENV[1:]}: must be a str"),
+        (f"{_TYPED}.immutable: expected boolean, got &{{hunter2}}", "must be true or false"),
+        (f"{_TYPED}.spec.containers: expected list, got &{{hunter2}}", ": must be a list"),
+        (f"{_TYPED}.data: expected map, got &{{[hunter2]}}", "data: must be a map"),
         (f'{_TYPED}.spec.ports: duplicate entries for key [port=80,protocol="TCP"]', "same key"),
-        (f"{_TYPED}.spec.odd: hunter2", "spec.odd: it has the wrong form"),
-        (f"{_TYPED}errors:\n  .spec.a: expected list, got 1\n  .spec.b: x", "spec.b: it has"),
-        (f"{_UNTYPED}cannot convert float64 to int32", "spec.replicas, spec.ports[1].port: it m"),
+        (f"{_TYPED}.spec.odd: hunter2", "spec.odd: has the wrong type"),
+        (f"{_TYPED}errors:\n  .spec.a: expected list, got 1\n  .spec.b: x", "spec.b: has"),
+        (f"{_UNTYPED}cannot convert float64 to int32", "spec.replicas, spec.ports[1].port: m"),
         (f"{_UNTYPED}quantities must match the regular expression", "500m, 2 or 1Gi"),
-        (f"{_UNTYPED}parsing time hunter2", "a form that its field does not take"),
+        (f"{_UNTYPED}parsing time hunter2", "a value has the wrong type for its field"),
     ],
 )
 def test_place_and_rule_are_told_and_nothing_else(message: str, told: str) -> None:

@@ -89,7 +89,7 @@ def test_a_kind_of_somebody_else_is_unknown(kind: str) -> None:
     """A kind counts with its group: a namesake in another group is somebody else's."""
     refusal = _refused(written.make_object("example.org/v1", kind, "x"))
     assert refusal.reason == "KindUnknown"
-    assert f"kind {kind} of example.org is unknown" in str(refusal)
+    assert f"kind {kind} (example.org) is not supported" in str(refusal)
 
 
 @pytest.mark.parametrize(
@@ -342,4 +342,6 @@ def test_an_account_of_the_bundle_may_be_used() -> None:
         written.deployment("web", pod), written.make_object("v1", "ServiceAccount", "worker")
     )
     foreign = written.make_object("example.org/v1", "ServiceAccount", "worker")
-    assert "is not a ServiceAccount" in str(_refused(written.deployment("web", pod), foreign))
+    assert "ServiceAccount worker not found in the bundle" in str(
+        _refused(written.deployment("web", pod), foreign)
+    )

@@ -87,7 +87,7 @@ def test_a_plain_claim_is_fine(spec: dict[str, JSON]) -> None:
             AllowedStorageClasses(frozenset({"a"}), "x"),
             "the default StorageClass is not allowed; set it to",
         ),
-        (AllowedStorageClasses(), "there is no StorageClass with a provisioner"),
+        (AllowedStorageClasses(), "no StorageClass with a provisioner is available"),
     ],
 )
 def test_a_claim_without_a_class_needs_an_allowed_default(

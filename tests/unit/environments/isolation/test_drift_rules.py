@@ -132,10 +132,12 @@ def test_a_contest_names_object_writer_and_remedy() -> None:
     """Whoever reads the condition knows what to do."""
     text = drift_rules.contest_message("NetworkPolicy", "default-policy", Contest(6, 0.0, "argocd"))
     assert text == (
-        "NetworkPolicy default-policy was restored 6 times in a row, against field manager "
-        "argocd; stop that writer, or to allow traffic set spec.network of the Project"
+        "NetworkPolicy default-policy was restored 6 times in a row after changes by field manager "
+        "argocd; stop that client, or set spec.network of the Project to allow traffic"
     )
-    assert "deletes it" in drift_rules.contest_message("RoleBinding", "x", Contest(5))
+    assert "deletion by another client" in drift_rules.contest_message(
+        "RoleBinding", "x", Contest(5)
+    )
 
 
 def test_policies_of_others_are_named_with_their_writer() -> None:

@@ -82,7 +82,9 @@ def test_whoever_is_untrusted_may_only_ask_for_less() -> None:
     less = _environment(trust="untrusted", quota={"memory": "1Gi"})
     assert trust.quota_amounts(project, less, UntrustedPolicy())["limitsMemory"] == "2Gi"
     more = _environment(trust="untrusted", quota={"cpu": "2"})
-    with pytest.raises(QuotaAboveMaximum, match=r"spec\.quota\.cpu is 2, .* may use 1; lower it"):
+    with pytest.raises(
+        QuotaAboveMaximum, match=r"spec\.quota\.cpu is 2, .* Project is 1; lower it"
+    ):
         trust.quota_amounts(project, more, UntrustedPolicy())
 
 

@@ -49,9 +49,7 @@ def test_the_table(
 
 def test_why_a_caller_was_not_heard_is_told() -> None:
     """The words of the API server are what helps."""
-    silent = ProbeObservation(
-        "silent", "open", 5, "the log of stranger could not be read: no route"
-    )
+    silent = ProbeObservation("silent", "open", 5, "cannot read the log of pod stranger: no route")
     assert "no route" in enforcement.judge("egress", silent).message
 
 

@@ -59,8 +59,8 @@ async def test_what_was_said_before_a_wait_does_not_count() -> None:
 async def test_why_one_caller_is_not_heard_is_told_though_the_other_one_is() -> None:
     """Whichever of the two it is."""
     open_way = [_log("open", 1), _log("open", 2, 3, 4)]
-    assert "of stranger" in (await _sight(stranger=[LOST], neighbour=[*open_way])).error
-    assert "of neighbour" in (await _sight(stranger=[*open_way], neighbour=[LOST])).error
+    assert "of pod stranger" in (await _sight(stranger=[LOST], neighbour=[*open_way])).error
+    assert "of pod neighbour" in (await _sight(stranger=[*open_way], neighbour=[LOST])).error
 
 
 class Cluster:

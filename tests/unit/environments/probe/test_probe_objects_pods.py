@@ -50,10 +50,10 @@ def test_why_a_pod_does_not_run() -> None:
     found = probe_objects.pod_problem(_with(phase="Pending", conditions=[row]))
     assert found is not None
     assert found.may_heal
-    ended = {"exitCode": 127, "message": "the image holds no nc\n"}
+    ended = {"exitCode": 127, "message": "the image does not contain nc\n"}
     found = probe_objects.pod_problem(_with(**_container(terminated=ended)))
     assert found is not None
-    assert found.message == "pod server ended with code 127: the image holds no nc"
+    assert found.message == "pod server exited with code 127: the image does not contain nc"
     found = probe_objects.pod_problem(_with(phase="Failed", reason="Evicted"))
     assert found is not None
     assert "Evicted" in found.message

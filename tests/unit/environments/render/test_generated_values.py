@@ -221,7 +221,7 @@ def test_the_list_has_an_end() -> None:
     first, second = (_map(**{f"k{at}": f"{word}{at}" for at in range(99)}) for word in "ab")
     settled = generated_values.stabilize(_output(first), _output(second), b"")
     assert len(settled.notes) == 21
-    assert settled.notes[-1].startswith("79 more values")
+    assert settled.notes[-1].startswith("and 79 more generated values")
 
 
 def test_a_kept_value_cannot_swell_without_bound() -> None:

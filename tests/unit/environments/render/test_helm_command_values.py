@@ -37,7 +37,11 @@ def test_too_many_values_are_refused_by_their_field() -> None:
     cases: list[tuple[Template, dict[str, Any], str]] = [
         (CHART, large, "spec.values: "),
         (Template(type="helm", values={"a": "x" * (256 << 10)}), {}, "values of the template: "),
-        (Template(type="manifest"), {"a": 1}, "spec.values are for a template of type helm"),
+        (
+            Template(type="manifest"),
+            {"a": 1},
+            "spec.values is only allowed with a template of type helm",
+        ),
     ]
     for template, values, told in cases:
         with pytest.raises(SpecRefused, match=told) as caught:

@@ -68,7 +68,7 @@ def test_a_document_that_names_no_template_is_read_all_the_same() -> None:
     ("output", "told"),
     [
         (b"", "no object"),
-        (b"---\n# Source: a/b.yaml\n# off\n\n", "no object with these values"),
+        (b"---\n# Source: a/b.yaml\n# off\n\n", "no objects with these values"),
         (OUTPUT[OUTPUT.index(b"---\n# Source: shop/templates/tests") :], "hooks"),
         (b"---\n# Source: a/b.yaml\nkind: X\n", "a/b.yaml"),
         (b"---\n# Source: a/b.yaml\n{", "a/b.yaml"),

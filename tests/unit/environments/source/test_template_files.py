@@ -29,11 +29,15 @@ def test_a_chart_is_everything_below_its_path_and_the_values() -> None:
 @pytest.mark.parametrize(
     ("path", "values", "told"),
     [
-        ("", [], "the root holds no Chart.yaml"),
-        ("values", [], "values holds no Chart.yaml"),
-        ("gone", [], "gone is not in the commit; the root holds README, chart, values"),
+        ("", [], "the repository root contains no Chart.yaml"),
+        ("values", [], "values contains no Chart.yaml"),
+        (
+            "gone",
+            [],
+            "gone not found in the commit; the repository root contains README, chart, values",
+        ),
         ("chart/Chart.yaml", [], "chart/Chart.yaml is a file, not a directory"),
-        ("chart", ["values/y.yaml"], "valuesFiles: values/y.yaml is not in the commit"),
+        ("chart", ["values/y.yaml"], "valuesFiles: values/y.yaml not found in the commit"),
     ],
 )
 def test_what_is_missing_is_named(path: str, values: list[str], told: str) -> None:

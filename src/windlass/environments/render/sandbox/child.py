@@ -84,7 +84,7 @@ async def run(
         raise _too_slow_error(limits) from error
     except OSError as error:
         raise Retryable(
-            "SandboxUnavailable", f"a child that renders cannot be started: {error.strerror}"
+            "SandboxUnavailable", f"cannot start the render process: {error.strerror}"
         ) from error
     failpoint.reach("environments.sandbox.after")
     _check_exit(ended, limits)
@@ -98,8 +98,8 @@ def _seccomp_filter() -> bytes:
         supported = " or ".join(seccomp.ARCHITECTURES)
         raise Stalled(
             "SandboxUnavailable",
-            f"charts are rendered in a sandbox that needs Linux on {supported}; this is "
-            f"{sys.platform} on {machine}. Run the operator there, or use type manifest",
+            f"the sandbox for charts needs Linux on {supported}, this is {sys.platform} on "
+            f"{machine}; run the operator there, or use a template of type manifest",
         )
     return seccomp.program(architecture)
 
@@ -133,17 +133,16 @@ def _check_exit(ended: Ended, limits: RenderLimits) -> None:
         text = ended.stderr.decode("utf-8", "replace").strip()[:500]
         raise Stalled(
             "SandboxUnavailable",
-            f"a child that renders charts could not be confined, so none was started ({text}). "
-            "The operator's container must allow seccomp filters, and the program that setting "
-            "environments-helm names must be one that this machine can run",
+            f"cannot confine the render process: {text}; allow seccomp filters in the operator's "
+            "container, and check that the program in --environments-helm runs on this machine",
         )
     if ended.returncode != 0 and _OUT_OF_MEMORY.search(ended.stderr):
         raise _memory_error(limits)
     if ended.overflowed:
         raise RenderRefused(
             "RenderTooLarge",
-            f"rendering printed more than {limits.output_bytes >> 20} MiB of objects or "
-            f"{_STDERR_BYTES >> 20} MiB of complaints; make the chart smaller",
+            f"rendering exceeded {limits.output_bytes >> 20} MiB of output or "
+            f"{_STDERR_BYTES >> 20} MiB of error output; make the chart smaller",
         )
     if ended.returncode == -signal.SIGXCPU:
         raise _too_slow_error(limits)
@@ -154,13 +153,13 @@ def _check_exit(ended: Ended, limits: RenderLimits) -> None:
 def _too_slow_error(limits: RenderLimits) -> RenderRefused:
     return RenderRefused(
         "RenderTooLarge",
-        f"rendering took longer than {limits.seconds:g} s; look for a loop in the templates",
+        f"rendering exceeded {limits.seconds:g} s; check the templates for loops",
     )
 
 
 def _memory_error(limits: RenderLimits) -> RenderRefused:
     return RenderRefused(
         "RenderTooLarge",
-        f"rendering needs more than {limits.memory_bytes >> 20} MiB of memory; look for a loop "
-        "in the templates, or make the values smaller",
+        f"rendering exceeded {limits.memory_bytes >> 20} MiB of memory; check the templates for "
+        "loops, or make the values smaller",
     )
