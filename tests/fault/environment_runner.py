@@ -23,20 +23,22 @@ from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.kube.connection import Connection
+from windlass.sources.git_service import GitService
 from windlass.telemetry.environments import EnvironmentMetrics
 
 
 async def _control(kubeconfig: Path, directory: Path) -> None:
     settings = EnvironmentsSettings(
         work_directory=directory / "work",
-        git=git_settings(directory),
         operator=OperatorAccount("windlass-operator"),
         poll_seconds=0.5,
     )
     async with Connection.open(kubeconfig=kubeconfig) as connection:
         metrics = EnvironmentMetrics(CollectorRegistry())
+        clock = SystemClock()
+        service = GitService(git_settings(directory), clock=clock)
         await EnvironmentsController(
-            connection, settings, clock=SystemClock(), metrics=metrics
+            connection, settings, service, clock=clock, metrics=metrics
         ).run()
 
 

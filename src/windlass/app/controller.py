@@ -28,6 +28,7 @@ from windlass.app.controller_capabilities import (
     EnvironmentsCapability,
     GatewaysCapability,
     ReverserCapability,
+    make_git_service,
 )
 from windlass.app.settings import Settings
 from windlass.base import memory
@@ -88,6 +89,13 @@ class ControllerRole:
         # This process as the lease names it.
         self._holder = Holder.local()
         self._leadership = self._build_leadership()
+        # Runs git for all capabilities, so that their namespaces get fair turns.
+        self._git = make_git_service(
+            settings,
+            connection.server,
+            clock=clock,
+            on_end=self._reverser_metrics.count_git_operation,
+        )
         # Refuses writes without the lease; the election itself uses `_connection`.
         self._guarded_connection = connection.fenced(self._may_write)
         enabled = settings.capabilities
@@ -117,12 +125,14 @@ class ControllerRole:
             GatewaysCapability(
                 self._settings,
                 self._guarded_connection,
+                self._git,
                 GatewayMetrics(self._registry),
                 clock=self._clock,
             ),
             ReverserCapability(
                 self._settings,
                 self._guarded_connection,
+                self._git,
                 self._reverser_metrics,
                 holder=str(self._holder),
                 may_push=self._may_write,
@@ -131,6 +141,7 @@ class ControllerRole:
             EnvironmentsCapability(
                 self._settings,
                 self._guarded_connection,
+                self._git,
                 EnvironmentMetrics(self._registry),
                 clock=self._clock,
             ),
@@ -172,6 +183,8 @@ class ControllerRole:
                     group.create_task(run_with_restarts(capability), name=capability.name)
         except BaseExceptionGroup as error:
             raise controller.root_cause(error) from error
+        finally:
+            await self._git.close()
 
     @contextlib.asynccontextmanager
     async def _serve_probes(self) -> AsyncIterator[None]:

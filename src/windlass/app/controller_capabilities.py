@@ -16,6 +16,7 @@ from windlass.api.install.installation import Installation
 from windlass.app.settings import Settings
 from windlass.app.webhook_registration import WebhookRegistration
 from windlass.base.clock import Clock
+from windlass.base.fair_slots import FairSlots
 from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
 from windlass.environments.isolation.network_policies import ClusterNetwork
@@ -23,6 +24,7 @@ from windlass.environments.isolation.trust import UntrustedPolicy
 from windlass.environments.namespace.naming import NamingRules
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
+from windlass.git.runner import MAX_CHILDREN_PER_HOST, OnEnd
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -34,6 +36,7 @@ from windlass.reverser.attribution.webhook_supervisor import WebhookListeners, W
 from windlass.reverser.controller import ClusterIdentity, Reverser, ReverserSettings
 from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish.cadence import WindowLimits
+from windlass.sources.git_service import GitService
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass.telemetry.gateways import GatewayMetrics
 from windlass.web import server
@@ -60,13 +63,24 @@ def _endpoint(server: str) -> tuple[str, int]:
 _MIB = 1 << 20
 
 
-def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
+def make_git_service(
+    settings: Settings, api_server: str, *, clock: Clock, on_end: OnEnd
+) -> GitService:
+    """The Git service of a process, with the limits and permissions of its settings."""
+    return GitService(
+        git_settings(settings, api_server),
+        clock=clock,
+        on_end=on_end,
+        slots=FairSlots(settings.workers_max_global, MAX_CHILDREN_PER_HOST),
+    )
+
+
+def reverser_settings(settings: Settings, instance: str) -> ReverserSettings:
     """The settings of the reverser, from those of the process."""
     return ReverserSettings(
         install=Installation(settings.release, settings.namespace),
         instance=instance,
         work_directory=settings.work_dir,
-        git=git,
         reflector=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
@@ -85,7 +99,6 @@ def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> Re
         ingests=settings.enable_watch_ingestion,
         remote_check_seconds=settings.remote_check_interval,
         pending_max_bytes=settings.pending_max_mib * _MIB,
-        workers_at_once=settings.workers_max_global,
         workers_per_repository=settings.workers_max_per_repo,
         cluster_uid=settings.cluster_uid,
         cluster_destination_namespaces=frozenset(settings.cluster_destination_namespaces),
@@ -104,6 +117,7 @@ class ReverserCapability:
         self,
         settings: Settings,
         connection: Connection,
+        git: GitService,
         metrics: MirrorMetrics,
         *,
         holder: str,
@@ -112,6 +126,7 @@ class ReverserCapability:
     ) -> None:
         self._settings = settings
         self._connection = connection
+        self._git = git
         self._metrics = metrics
         self._holder = holder
         self._may_push = may_push
@@ -122,12 +137,12 @@ class ReverserCapability:
         self._controller: Reverser | None = None
 
     async def run(self) -> None:
-        git = git_settings(self._settings, self._connection.server)
-        settings = reverser_settings(self._settings, self._holder, git)
+        settings = reverser_settings(self._settings, self._holder)
         cluster = await reverser.load_cluster_identity(self._api, settings)
         self._controller = Reverser(
             self._connection,
             settings,
+            self._git,
             cluster,
             clock=self._clock,
             metrics=self._metrics,
@@ -209,12 +224,14 @@ class GatewaysCapability:
         self,
         settings: Settings,
         connection: Connection,
+        git: GitService,
         metrics: GatewayMetrics,
         *,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._connection = connection
+        self._git = git
         self._metrics = metrics
         self._clock = clock
         # Set when `run` has built it; None before.
@@ -225,7 +242,6 @@ class GatewaysCapability:
             self._connection,
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
-                git=git_settings(self._settings, self._connection.server),
                 follow=ReflectorSettings(
                     page_size=self._settings.page_size,
                     idle_seconds=self._settings.watch_idle_timeout,
@@ -233,6 +249,7 @@ class GatewaysCapability:
                 cluster_name=self._settings.gateways_cluster_name,
                 protected_paths=self._settings.gateways_protected_paths,
             ),
+            self._git,
             clock=self._clock,
             metrics=self._metrics,
         )
@@ -257,22 +274,23 @@ class EnvironmentsCapability:
         self,
         settings: Settings,
         connection: Connection,
+        git: GitService,
         metrics: EnvironmentMetrics,
         *,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._connection = connection
+        self._git = git
         self._metrics = metrics
         self._clock = clock
         # Set when `run` has built it; None before.
         self._controller: EnvironmentsController | None = None
 
     async def run(self) -> None:
-        git = git_settings(self._settings, self._connection.server)
-        settings = _environments_settings(self._settings, await self._own_username(), git)
+        settings = _environments_settings(self._settings, await self._own_username())
         self._controller = EnvironmentsController(
-            self._connection, settings, clock=self._clock, metrics=self._metrics
+            self._connection, settings, self._git, clock=self._clock, metrics=self._metrics
         )
         await self._controller.run()
 
@@ -293,13 +311,10 @@ class EnvironmentsCapability:
         return str(answer["status"]["userInfo"]["username"])
 
 
-def _environments_settings(
-    settings: Settings, operator: str, git: GitSettings
-) -> EnvironmentsSettings:
+def _environments_settings(settings: Settings, operator: str) -> EnvironmentsSettings:
     reserved = {*settings.environments_reserved_namespaces, settings.namespace}
     return EnvironmentsSettings(
         work_directory=settings.work_dir / "environments",
-        git=git,
         operator=OperatorAccount(operator),
         install=Installation(settings.release, settings.namespace),
         reflector=ReflectorSettings(

@@ -52,6 +52,17 @@ class Retryable(WindlassError):
         self.after = after
 
 
+class Pending(Exception):
+    """An answer is under way; the key is queued again when it is there.
+
+    Not an error, and nothing is reported: `seconds` is how long it takes by now.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer after {seconds:.1f} s")
+        self.seconds = seconds
+
+
 class Fatal(WindlassError):
     """The process cannot continue; log why and exit."""
 

@@ -48,9 +48,6 @@ from windlass.environments.render.renderer import BundleRenderer, ChartRenderer
 from windlass.environments.render.sandbox.child import RenderLimits
 from windlass.environments.resource_cache import ResourceCache
 from windlass.environments.source.commits import CommitResolver, SourceRepositories
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
-from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
@@ -61,8 +58,10 @@ from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.owned import OwnedObjects
+from windlass.runtime.pending_calls import PendingCalls
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
+from windlass.sources.git_service import GitService
 from windlass.sources.resolver import Resolver
 from windlass.telemetry.environments import EnvironmentMetrics
 
@@ -83,8 +82,6 @@ class EnvironmentsSettings:
 
     # Git stores, proofs that a commit is on its branch, and scratch space for charts.
     work_directory: Path
-    # The git and ssh programs, and the hosts that remotes may be at.
-    git: GitSettings
     # The operator's own user, which gets its rights in each namespace by a RoleBinding.
     operator: OperatorAccount
     # Timeouts and backoff of all watches.
@@ -124,6 +121,7 @@ class EnvironmentsController:
         self,
         connection: Connection,
         settings: EnvironmentsSettings,
+        git: GitService,
         *,
         clock: Clock,
         metrics: EnvironmentMetrics,
@@ -151,21 +149,20 @@ class EnvironmentsController:
             settings=settings.reflector,
             clock=clock,
         )
-        api, git = Api(connection), Git(settings.git)
+        api = Api(connection)
         self.operator_policy = OperatorPolicyCheck(
             api,
             operator=settings.operator,
             install=settings.install,
             field_manager=FIELD_MANAGER,
         )
-        self._listings = RefListings(git, clock)
-        self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
+        self._resolver = Resolver(git, settings.work_directory / "proofs", clock)
+        # Calls of git and helm by kind, which no worker waits for.
+        self._calls = {kind: PendingCalls(queue.add) for kind, queue in self._queues.items()}
         self._recorder = EventRecorder(
             api, "windlass.dev/environments", clock=clock, annotate=self._event_annotations
         )
-        sources = SourceRepositories(
-            api, git, self._listings, self._resolver, settings.work_directory, clock
-        )
+        sources = SourceRepositories(api, git, self._resolver, settings.work_directory, clock)
         self._services = self._make_services(api, sources)
         self._orphan_cleanup = OrphanCleanup(
             api,
@@ -213,8 +210,19 @@ class EnvironmentsController:
                 install=self._settings.install,
                 field_manager=FIELD_MANAGER,
             ),
-            commits=CommitResolver(sources, self._clock, poll_seconds=self._settings.poll_seconds),
-            renderer=BundleRenderer(sources, self._make_charts(api), self._metrics, self._clock),
+            commits=CommitResolver(
+                sources,
+                self._calls["Environment"],
+                self._clock,
+                poll_seconds=self._settings.poll_seconds,
+            ),
+            renderer=BundleRenderer(
+                sources,
+                self._make_charts(api),
+                self._calls["Environment"],
+                self._metrics,
+                self._clock,
+            ),
             applier=applier,
             rollouts=rollout.RolloutTracker(
                 self.owned_cache,
@@ -264,6 +272,7 @@ class EnvironmentsController:
             api,
             self.cache,
             sources,
+            self._calls["Project"],
             field_manager=FIELD_MANAGER,
             poll_seconds=self._settings.poll_seconds,
             suspended=self._settings.suspended,
@@ -355,5 +364,6 @@ class EnvironmentsController:
                     group.create_task(controller.run(), name=controller.name)
                 _log.info("environments started", suspended=self._settings.suspended)
         finally:
-            await self._listings.close()
+            for calls in self._calls.values():
+                await calls.close()
             await self._resolver.close()

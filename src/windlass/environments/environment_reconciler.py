@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from windlass.api.kinds import environment
 from windlass.api.kinds.project_limits import PodSecurity
 from windlass.base.clock import Clock
-from windlass.base.errors import WindlassError
+from windlass.base.errors import Pending, WindlassError
 from windlass.environments import audit_log, deletion, phase, preconditions, spec, step
 from windlass.environments import events as environment_events
 from windlass.environments import status as environment_status
@@ -52,10 +52,14 @@ from windlass.environments.write_slots import SlotPriority, WriteSlots
 from windlass.kube.api import Api
 from windlass.objects.names import Key, Object, format_count
 from windlass.runtime import finalizer, status
+from windlass.runtime.controller import PENDING_SECONDS
 from windlass.runtime.outcome import Outcome, Verdict
 
 _REQUEUE_SECONDS = 5.0
 """When to reconcile again after a write of ours, should its watch event not arrive."""
+
+RESOLVING = "ResolvingSource"
+"""Reason of BuildReady while the first commit of an Environment is being resolved."""
 
 _SETTLING_SECONDS = 1.0
 """When to reconcile again while a changed quota takes effect."""
@@ -114,6 +118,8 @@ class EnvironmentReconciler:
         self._on_correction = on_correction
         # Shared by all Environments: bounds how many of them write at the same time.
         self._write_slots = WriteSlots()
+        # The retry request by Environment for which cached answers were dropped.
+        self._retries: dict[Key, str] = {}
         # Remembers the computed isolation per Environment.
         self._desired_isolation = DesiredIsolation(settings.network, settings.untrusted)
 
@@ -125,6 +131,7 @@ class EnvironmentReconciler:
             self._services.renderer.forget(key)
             self._services.commits.forget(key)
             self._desired_isolation.forget(key)
+            self._retries.pop(key, None)
             self._metrics.forget(key)
         elif obj is not None and not outcome.is_gone:
             project = deletion.environment_identity(obj).project
@@ -247,6 +254,10 @@ class EnvironmentReconciler:
                 desired,
                 at_once=self._is_refresh_requested(context),
             )
+        except Pending as pending:
+            _raise_unless_visible(pending, context)
+            text = "waiting for the Git server"
+            return _add_result(report, "source", step.pending(phase.BUILD, RESOLVING, text))
         except SpecRefused as error:
             return _add_result(report, "source", step.failed(error.kind, error.reason, str(error)))
         except WindlassError as error:
@@ -264,7 +275,10 @@ class EnvironmentReconciler:
 
     def _is_refresh_requested(self, context: EnvironmentContext) -> bool:
         """Whether an annotation requests new commits at once; a retry also drops what is cached."""
-        if _is_retried(context):
+        retry = _retry_request(context)
+        if _is_retried(context) and self._retries.get(context.key) != retry:
+            # Once: the reconciles that follow until it is handled need the answers to this one.
+            self._retries[context.key] = retry
             self._services.commits.forget(context.key)
             self._services.renderer.forget(context.key)
         request = status.pending_request(context.status, status.object_annotations(context.object))
@@ -286,6 +300,12 @@ class EnvironmentReconciler:
         )
         try:
             bundle = await self._services.renderer.render(context, report.sources, target)
+        except Pending as pending:
+            _raise_unless_visible(pending, context)
+            text = "fetching and rendering the manifests"
+            return _add_result(
+                report, "render", step.pending(phase.DEPLOYMENT, "Rendering", text)
+            ), None
         except REFUSALS as error:
             kind = error.kind if isinstance(error, SpecRefused) else phase.DEPLOYMENT
             return _add_result(report, "render", step.failed(kind, error.reason, str(error))), None
@@ -374,6 +394,12 @@ class EnvironmentReconciler:
         )
         self._record_apply(context, applied)
         return applied.result or report.results[-1][1]
+
+
+def _raise_unless_visible(pending: Pending, context: EnvironmentContext) -> None:
+    """Report a wait only if it is long and nothing serves yet; else the status stays."""
+    if context.status.get("serving") or pending.seconds < PENDING_SECONDS:
+        raise pending
 
 
 def _initializing_outcome() -> Outcome:

@@ -27,12 +27,14 @@ from windlass.environments.preconditions import OPERATOR_SUSPENDED
 from windlass.environments.resource_cache import ResourceCache
 from windlass.environments.source.commits import SourceRepositories
 from windlass.environments.spec import DesiredSource
+from windlass.environments.status import SourceCommit
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.condition import Condition
 from windlass.objects.names import Key, Object, format_count
 from windlass.runtime import finalizer
 from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
+from windlass.runtime.pending_calls import PendingCalls
 
 SOURCES_READY = "SourcesReady"
 DELETION_BLOCKED = "DeletionBlocked"
@@ -55,6 +57,7 @@ class ProjectReconciler:
         api: Api,
         cache: ResourceCache,
         sources: SourceRepositories,
+        calls: PendingCalls,
         *,
         field_manager: str,
         poll_seconds: float,
@@ -64,6 +67,7 @@ class ProjectReconciler:
         self._field_manager = field_manager
         self._cache = cache
         self._sources = sources
+        self._calls = calls
         self._poll_seconds = poll_seconds
         self._suspended = suspended
 
@@ -71,6 +75,7 @@ class ProjectReconciler:
         """Check the sources of one Project, or continue its deletion."""
         obj = self._cache.stored_project(key)
         if obj is None:
+            self._calls.forget(key)
             return Outcome.gone()
         if obj["metadata"].get("deletionTimestamp"):
             return await self._delete(key, obj)
@@ -92,9 +97,7 @@ class ProjectReconciler:
             secret = source.secret_ref.name if source.secret_ref is not None else ""
             desired = DesiredSource(source.name, source.repository_url, secret, source.branch, "")
             try:
-                resolved = await self._sources.resolve(
-                    key.namespace, desired, max_age_seconds=self._poll_seconds
-                )
+                resolved = await self._resolve(key, desired)
             except WindlassError as error:
                 return _unreachable_outcome(source.name, error, counts)
             heads.append({"name": source.name, "head": resolved.commit})
@@ -104,6 +107,16 @@ class ProjectReconciler:
             conditions=(Condition(SOURCES_READY, "True", "SourcesReady", text),),
             fields={**counts, "sources": heads},
             requeue_after=self._poll_seconds,
+        )
+
+    async def _resolve(self, key: Key, desired: DesiredSource) -> SourceCommit:
+        return await self._calls.result(
+            key,
+            f"source {desired.name}",
+            desired,
+            lambda: self._sources.resolve(
+                key.namespace, desired, max_age_seconds=self._poll_seconds
+            ),
         )
 
     # ---- deletion

@@ -11,8 +11,10 @@ from it what listens where.
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 from windlass.git.errors import GitError
 from windlass.git.format import failures
@@ -24,6 +26,8 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _METADATA = frozenset(
     {"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"}
 )
+# Threads of their own: names whose DNS server is silent must not hold up other work in threads.
+_lookups = ThreadPoolExecutor(max_workers=32, thread_name_prefix="dns")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -45,8 +49,8 @@ async def resolve(host: str, port: int, settings: GitSettings) -> tuple[str, ...
 
 
 async def _getaddrinfo(host: str, port: int) -> tuple[str, ...]:
-    loop = asyncio.get_running_loop()
-    answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    lookup = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    answers = await asyncio.get_running_loop().run_in_executor(_lookups, lookup)
     return tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 

@@ -128,6 +128,7 @@ class Fetcher:
                 deadline_seconds=self.git.settings.fetch_timeout_seconds,
                 stdin=stdin,
                 config=(*self._remote_config(), *self.limits, *extra),
+                before_repeat=lambda: store_health.remove_leftover_locks(self.directory),
             )
             done = True
         except GitError as error:

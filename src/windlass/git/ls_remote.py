@@ -87,6 +87,9 @@ ADVERTISEMENT_BYTES = 16 * 1024 * 1024
 MOST_NAMES = 64
 """A short name counts twice: as a branch and as a tag."""
 
+# A listing is small: a server that sends it more slowly than this is ended early.
+_LOW_SPEED_BYTES = 1024
+_LOW_SPEED_SECONDS = 10
 _LISTING_MEMORY_BYTES = 1024 * 1024 * 1024
 _MAX_CACHED = 1024
 
@@ -104,23 +107,12 @@ class _CachedListing:
 
 
 class RefListings:
-    """Listings by repository and credential.
+    """Listings by repository and credential."""
 
-    `on_shared` is called for each caller that is served by the query of another. `expected` returns
-    the refs, as patterns and full names, that every query of a remote covers.
-    """
-
-    def __init__(
-        self,
-        git: Git,
-        clock: Clock | None = None,
-        *,
-        on_shared: Callable[[], object] = lambda: None,
-        expected: Expected = lambda _: EVERY_BRANCH,
-    ) -> None:
+    def __init__(self, git: Git, clock: Clock | None = None) -> None:
         self._git = git
-        self._on_shared = on_shared
-        self._expected = expected
+        # By user of the listings: the refs that it expects every query of a remote to cover.
+        self._expected: dict[str, Expected] = {}
         self._clock = clock if clock is not None else SystemClock()
         # The newest listing of each key, least recently renewed first; bounded.
         self._cached: OrderedDict[_Key, _CachedListing] = OrderedDict()
@@ -128,6 +120,13 @@ class RefListings:
         self._gathering: dict[_Key, RefQuery] = {}
         # Queries that git works on; at most one per key.
         self._under_way: dict[_Key, RefQuery] = {}
+
+    def expect(self, user: str, expected: Expected) -> None:
+        """Have every query cover the refs that `expected` returns for its remote.
+
+        They are full names and patterns; a `user` that calls again replaces its function.
+        """
+        self._expected[user] = expected
 
     async def get(
         self,
@@ -137,17 +136,19 @@ class RefListings:
         max_age_seconds: float,
         wants: frozenset[str] = EVERY_BRANCH,
         gather_seconds: float = 0.0,
+        on_shared: Callable[[], object] = lambda: None,
     ) -> RefListing:
         """A listing not older than `max_age_seconds`, counted from when it was asked for.
 
-        `wants` are full names of refs, or the patterns for all branches and all tags.
+        `wants` are full names of refs, or the patterns for all branches and all tags. `on_shared`
+        is called where the query of another caller serves this one.
         """
         key = (remote.fetch_key, remote.user, credentials.fingerprint)
         now = self._clock.monotonic()
         cached = self._cached.get(key)
         is_young = cached is not None and now - cached.at < max_age_seconds
         if cached is not None and is_young and refs.covers_patterns(cached.asked, wants):
-            self._on_shared()
+            on_shared()
             return cached.listing
         after = now - max_age_seconds if gather_seconds > 0 else float("-inf")
         query, is_shared = self._under_way.get(key), True
@@ -156,7 +157,7 @@ class RefListings:
             query = self._gathering.get(key) or self._open(key, remote, credentials)
             query.join(wants, gather_seconds)
         if is_shared:
-            self._on_shared()
+            on_shared()
         return await asyncio.shield(query.task)
 
     def forget(self, remote: Remote) -> None:
@@ -185,10 +186,16 @@ class RefListings:
         del self._gathering[key]
         self._under_way[key] = query
         now = self._clock.monotonic()
-        asked = query.ask(self._expected(remote), MOST_NAMES, now)
+        asked = query.ask(self._expected_refs(remote), MOST_NAMES, now)
         answer = await list_refs(self._git, remote, credentials, asked)
         self._keep(key, _CachedListing(answer, asked, now))
         return answer
+
+    def _expected_refs(self, remote: Remote) -> frozenset[str]:
+        """What every query covers; all branches where no user of the listings says otherwise."""
+        if not self._expected:
+            return EVERY_BRANCH
+        return frozenset(name for refs_of in self._expected.values() for name in refs_of(remote))
 
     def _keep(self, key: _Key, newest: _CachedListing) -> None:
         """Cache the newest listing; the one not renewed for the longest time is evicted first."""
@@ -217,12 +224,15 @@ async def list_refs(
         git.settings,
         stdout_limit_bytes=min(ADVERTISEMENT_BYTES, git.settings.stdout_limit_bytes),
         memory_limit_bytes=min(_LISTING_MEMORY_BYTES, git.settings.memory_limit_bytes),
+        low_speed_bytes=max(_LOW_SPEED_BYTES, git.settings.low_speed_bytes),
+        low_speed_seconds=min(_LOW_SPEED_SECONDS, git.settings.low_speed_seconds),
     )
     completed = await git.under(limits).run(
         ["ls-remote", "--symref", "--", remote.url, *_patterns(wants)],
         credentials=credentials,
         remote=remote,
         deadline_seconds=git.settings.list_timeout_seconds,
+        before_repeat=lambda: None,
     )
     try:
         return refs.parse_listing(completed.stdout, wants)

@@ -5,9 +5,9 @@ passes credentials by inherited descriptor or 0600 file, and kills the whole pro
 deadline, on cancellation and when it prints too much. It returns the output or raises a `GitError`
 with one of the closed reasons and a redacted message.
 
-`ChildSlots` bounds how many git children run at the same time, in all and per host. Waiting calls
-are served in order. A busy host delays only its own calls: a slot of the total is taken after one
-of the host. The wait is not part of any deadline.
+Each child holds one of the process's fair slots (`base.fair_slots`); the wait for it is not part of
+any deadline. A child that loses its slot to another namespace is killed, and started again when its
+turn comes if its caller says how to clean up before that.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
-from weakref import WeakValueDictionary
 
 import structlog
 
 from windlass.base import files, redaction, tasks
+from windlass.base.fair_slots import FairSlots, SlotRevoked
 from windlass.git import address, environment, process, ssh
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError, InsecureTransport
@@ -33,37 +33,8 @@ from windlass.git.format import failures, known_hosts
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 
-
-class ChildSlots:
-    """The slots of one process; children without a host take one of the total only."""
-
-    def __init__(self, most: int, most_per_host: int) -> None:
-        # Slots of the whole process.
-        self._all = asyncio.Semaphore(most)
-        self._most_per_host = most_per_host
-        # Slots of each host. Weak: a semaphore goes when no call waits for it or holds it.
-        self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-
-    async def acquire(self, host: str) -> contextlib.ExitStack:
-        """Wait for a slot; leaving the returned block gives it back."""
-        slot = contextlib.ExitStack()
-        try:
-            for semaphore in (*self._host_slots(host), self._all):
-                await semaphore.acquire()
-                slot.callback(semaphore.release)
-        except BaseException:
-            slot.close()
-            raise
-        return slot
-
-    def _host_slots(self, host: str) -> tuple[asyncio.Semaphore, ...]:
-        if not host:
-            return ()
-        slots = self._hosts.get(host)
-        if slots is None:
-            slots = self._hosts[host] = asyncio.Semaphore(self._most_per_host)
-        return (slots,)
-
+MAX_CHILDREN = 16
+MAX_CHILDREN_PER_HOST = 5
 
 _PROXY_PORT = 1080
 """The port that curl uses for a proxy whose address names none."""
@@ -95,8 +66,7 @@ OnEnd = Callable[[str, str], None]
 class Git:
     """Starts git children under one set of settings.
 
-    `on_end` is called after each child. `slots` bounds how many run at the same time; None: no
-    bound.
+    `on_end` is called after each child. `slots` bounds how many run at the same time.
     """
 
     def __init__(
@@ -104,10 +74,10 @@ class Git:
         settings: GitSettings | None = None,
         *,
         on_end: OnEnd = lambda *_: None,
-        slots: ChildSlots | None = None,
+        slots: FairSlots | None = None,
     ) -> None:
         self._on_end = on_end
-        self._slots = slots
+        self._slots = slots or FairSlots(MAX_CHILDREN, MAX_CHILDREN_PER_HOST)
         self.settings = settings if settings is not None else GitSettings()
         self._base = environment.private_base(self.settings.run_directory)
         environment.remove_leftovers(self._base)
@@ -129,25 +99,58 @@ class Git:
         stdin: bytes = b"",
         config: Sequence[tuple[str, str]] = (),
         sink: Callable[[bytes], object] | None = None,
+        before_repeat: Callable[[], object] | None = None,
     ) -> Completed:
         """Run `git args`; GitError with redacted stderr where it fails.
 
-        A `sink` gets stdout as it arrives, in a thread.
+        A `sink` gets stdout as it arrives, in a thread. A call that loses its slot is repeated
+        after `before_repeat`; without one it fails with Timeout.
         """
         program = await asyncio.to_thread(self._find_program)
         if remote is not None:
             check_transport(remote, self.settings)
             if remote.scheme == "ssh":
                 ssh.check(remote, credentials)
+        while True:
+            try:
+                async with self._slots.hold(remote.host if remote is not None else ""):
+                    return await self._run_child(
+                        [program, *args],
+                        credentials,
+                        remote,
+                        cwd,
+                        deadline_seconds,
+                        stdin,
+                        config,
+                        sink,
+                    )
+            except SlotRevoked as error:
+                _log.info("git stopped in favor of other namespaces", command=args[0])
+                if before_repeat is None:
+                    text = f"git {args[0]} was stopped because other namespaces waited for git"
+                    raise GitError("Timeout", text) from error
+                before_repeat()
+
+    async def _run_child(
+        self,
+        argv: Sequence[str],
+        credentials: Credentials,
+        remote: Remote | None,
+        cwd: Path | None,
+        deadline_seconds: float,
+        stdin: bytes,
+        config: Sequence[tuple[str, str]],
+        sink: Callable[[bytes], object] | None,
+    ) -> Completed:
+        command = argv[1]
         addresses = await self._addresses(remote, credentials)
-        slot = await self._acquire_slot(remote)
-        with slot, self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
+        with self._counted(command), credentials.in_use(), contextlib.ExitStack() as stack:
             prepared = await tasks.run_in_thread(
                 self._prepare, stack, remote, credentials, addresses, config
             )
             try:
                 ended = await process.run(
-                    [program, *args],
+                    argv,
                     environment=prepared.variables | _location(cwd),
                     cwd=cwd if cwd is not None else prepared.directory,
                     stdin=stdin,
@@ -156,16 +159,11 @@ class Git:
                     sink=sink,
                 )
             except TimeoutError as error:
-                text = f"git {args[0]} did not end within {deadline_seconds:g} s and was stopped"
+                text = f"git {command} did not end within {deadline_seconds:g} s and was stopped"
                 raise GitError("Timeout", text) from error
             except FileNotFoundError as error:
                 raise GitError("Corrupt", "the store's directory is gone") from error
-            return _completed(args[0], ended, remote, credentials)
-
-    async def _acquire_slot(self, remote: Remote | None) -> contextlib.ExitStack:
-        if self._slots is None:
-            return contextlib.ExitStack()
-        return await self._slots.acquire(remote.host if remote is not None else "")
+            return _completed(command, ended, remote, credentials)
 
     @contextlib.contextmanager
     def _counted(self, operation: str) -> Iterator[None]:

@@ -27,9 +27,6 @@ from windlass.api.install import webhook
 from windlass.api.install.installation import Installation
 from windlass.api.kinds import registry
 from windlass.base.clock import Clock
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
-from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
@@ -64,8 +61,10 @@ from windlass.reverser.watch.mirror import Mirror
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder
 from windlass.runtime.informer import Informer
+from windlass.runtime.pending_calls import PendingCalls
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
+from windlass.sources.git_service import GitService
 
 _log = structlog.get_logger(__name__)
 
@@ -84,7 +83,6 @@ class ReverserSettings:
     instance: str
     # Where the bare stores of the branches are; may be empty at the start.
     work_directory: Path
-    git: GitSettings  # how git children run
     # Of every watch: page size and idle timeout.
     reflector: ReflectorSettings = field(default_factory=ReflectorSettings)
     # When a window of changes closes, and how large a commit gets.
@@ -110,9 +108,7 @@ class ReverserSettings:
     # Bytes not yet pushed that one branch may hold; above it, folders whose pushes fail drop the
     # content and read the objects again later.
     pending_max_bytes: int = 512 << 20
-    # Branch workers that may write at the same time, in all.
-    workers_at_once: int = 24
-    # The same, per remote repository.
+    # Branch workers of one remote repository that may write at the same time.
     workers_per_repository: int = 5
     # Stable identity of the cluster in claims and trailers; empty = uid of kube-system.
     cluster_uid: str = ""
@@ -155,6 +151,7 @@ class Reverser:
         self,
         connection: Connection,
         settings: ReverserSettings,
+        git: GitService,
         identity: ClusterIdentity,
         *,
         clock: Clock,
@@ -163,6 +160,7 @@ class Reverser:
     ) -> None:
         self._connection = connection
         self._settings = settings
+        self._git = git
         self._clock = clock
         self._metrics = metrics
         self._may_push = may_push
@@ -173,6 +171,8 @@ class Reverser:
         self._queues: dict[str, KeyedQueue[Key]] = {
             kind.name: KeyedQueue() for kind in registry.REVERSER_KINDS
         }
+        # Listings of remotes, which no worker waits for.
+        self._calls = PendingCalls(self._queues["GitRepoConfig"].add)
         self.objects = ReverserCache(
             repositories=self._informer(registry.GIT_REPO_CONFIGS, self._repository_changed),
             destinations=self._informer(registry.GIT_DESTINATIONS, self._destination_changed),
@@ -202,8 +202,6 @@ class Reverser:
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
         self._event_queue = EventQueue(self._recorder, self.objects.destinations.get)
-        self._git = Git(settings.git, on_end=metrics.count_git_operation)
-        self._listings = RefListings(self._git, clock)
         self.catalog = CatalogRefresher(
             api,
             refresh_seconds=settings.discovery_refresh_seconds,
@@ -225,8 +223,8 @@ class Reverser:
         self.repositories = RepositoryReconciler(
             api,
             self.objects,
-            self._git,
-            self._listings,
+            git,
+            self._calls,
             clock,
             check_seconds=settings.remote_check_seconds,
             on_change=self._requeue_destinations,
@@ -292,7 +290,6 @@ class Reverser:
         return WorkerPool(
             work_directory=settings.work_directory,
             git=self._git,
-            listings=self._listings,
             controller_identity=ControllerIdentity(
                 cluster_uid=identity.cluster_uid,
                 controller_namespace=settings.install.namespace,
@@ -318,7 +315,6 @@ class Reverser:
                 record_event=self._event_queue.add,
             ),
             clock=self._clock,
-            max_workers=settings.workers_at_once,
             max_workers_per_repository=settings.workers_per_repository,
             pending_max_bytes=settings.pending_max_bytes,
             spawn=self._spawn_worker,
@@ -400,7 +396,7 @@ class Reverser:
         if delivery.creates_branch:
             # Otherwise the GitRepoConfig would report the branch as missing until the next check.
             target = delivery.written.folder.target
-            self._listings.forget(target.remote)
+            self._git.listings.forget(target.remote)
             self._queues["GitRepoConfig"].add(target.repository)
 
     def _is_definition_deleted(self, gvr: GVR) -> bool:
@@ -465,4 +461,4 @@ class Reverser:
                 await self.mirror.workers.drain()
         except TimeoutError:
             _log.warning("not everything was pushed before the end; the next start derives it")
-        await self._listings.close()
+        await self._calls.close()

@@ -25,16 +25,17 @@ from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
 from windlass.git.format.refs import RefListing
 from windlass.git.format.remote import Remote, RemoteRefused
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git, check_transport
+from windlass.git.runner import check_transport
 from windlass.kube.api import Api
 from windlass.objects.names import Key
 from windlass.reverser import status
 from windlass.reverser.object_cache import ReverserCache
 from windlass.runtime import status as runtime_status
 from windlass.runtime.outcome import READY, Outcome
+from windlass.runtime.pending_calls import PendingCalls
 from windlass.sources import credentials
 from windlass.sources.credentials import CredentialRefs, KeyRef, SecretKeyMissing, SecretMissing
+from windlass.sources.git_service import GitService
 
 SECRET_RETRY_SECONDS = 3.0
 
@@ -113,8 +114,8 @@ class RepositoryReconciler:
         self,
         api: Api,
         cache: ReverserCache,
-        git: Git,
-        listings: RefListings,
+        git: GitService,
+        calls: PendingCalls,
         clock: Clock,
         *,
         check_seconds: float,
@@ -123,7 +124,7 @@ class RepositoryReconciler:
         self._api = api
         self._cache = cache
         self._git = git
-        self._listings = listings
+        self._calls = calls
         self._clock = clock
         self._check_seconds = check_seconds
         self._on_change = on_change
@@ -151,11 +152,17 @@ class RepositoryReconciler:
         if self._is_new(key):
             return status.repository_checking(after=_DEBOUNCE_SECONDS)
         try:
-            return await self._check(key)
-        finally:
-            if key not in self._checked:
-                self._checked.add(key)
-                self._on_change(key)
+            outcome = await self._check(key)
+        except WindlassError:
+            self._mark_checked(key)
+            raise
+        self._mark_checked(key)
+        return outcome
+
+    def _mark_checked(self, key: Key) -> None:
+        if key not in self._checked:
+            self._checked.add(key)
+            self._on_change(key)
 
     def _is_new(self, key: Key) -> bool:
         """Whether it has no status yet; then Checking is reported, as a remote may take long."""
@@ -222,11 +229,16 @@ class RepositoryReconciler:
         self._triggers[key] = trigger
         max_age = 0.0 if fresh else max(0.0, self._check_seconds - 1.0)
         try:
-            listing = await self._listings.get(
-                remote,
-                auth,
-                max_age_seconds=max_age,
-                gather_seconds=_DEBOUNCE_SECONDS if fresh else 0.0,
+            listing = await self._calls.result(
+                key,
+                "listing",
+                trigger,
+                lambda: self._git.listings.get(
+                    remote,
+                    auth,
+                    max_age_seconds=max_age,
+                    gather_seconds=_DEBOUNCE_SECONDS if fresh else 0.0,
+                ),
             )
         except GitError as error:
             translated = _translate_git_error(error)
@@ -253,6 +265,7 @@ class RepositoryReconciler:
             self._on_change(key)
 
     def _forget(self, key: Key) -> None:
+        self._calls.forget(key)
         self._reported.discard(key)
         self._failures.pop(key, None)
         self._triggers.pop(key, None)

@@ -13,9 +13,10 @@ given back to its queue whatever happens.
 | Retryable            | False | True        | -       | backoff, or after `after`  |
 | other WindlassError  | False | True        | -       | backoff                    |
 | anything else        | False | True        | -       | backoff                    |
+| Pending              | status stays as it is         | with the answer            |
 
-Each of them is recorded as a Warning event: a reconcile that cannot do its work is a failure,
-also where it is retried without anyone's help.
+Each of them but Pending is recorded as a Warning event: a reconcile that cannot do its work is a
+failure, also where it is retried without anyone's help.
 
 The text of an unknown exception goes to the log only: it may contain anything, and text that
 differs each time would write the status each time. An id that stays the same leads from the
@@ -32,7 +33,15 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError, error_id
+from windlass.base.errors import (
+    Fatal,
+    Pending,
+    Retryable,
+    Stalled,
+    Waiting,
+    WindlassError,
+    error_id,
+)
 from windlass.base.redaction import process
 from windlass.runtime.outcome import Outcome, Verdict
 from windlass.runtime.queue import K, KeyedQueue
@@ -81,6 +90,8 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 DEFAULT_WORKERS = 4
+PENDING_SECONDS = 3.0
+"""When an object whose answer is under way is reconciled again, to report that it waits."""
 
 Result = Literal["done", "waiting", "stalled", "failed", "gone", "postponed"]
 Reconcile = Callable[[K], Awaitable[Outcome]]
@@ -178,6 +189,8 @@ class Controller(Generic[K]):
                 raise
             # Cancelled by a task of the reconcile itself: an error of that key, not our shutdown.
             return _failed_outcome(error)
+        except Pending:
+            return Outcome.postponed(PENDING_SECONDS)
         except Exception as error:
             cause = root_cause(error)
             if isinstance(cause, Fatal):
@@ -188,7 +201,8 @@ class Controller(Generic[K]):
         if outcome.backoff:
             seconds = self._queue.retry(key)
             _log.debug("backing off", seconds=round(seconds, 3))
-        else:
+        elif not outcome.is_postponed:
+            # A reconcile that was postponed did not succeed: its key keeps its backoff.
             self._queue.forget(key)
         if outcome.requeue_after is not None:
             self._queue.add_after(key, outcome.requeue_after)

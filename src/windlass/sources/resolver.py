@@ -9,6 +9,7 @@ seconds without a request to the remote, unless the caller demands a fresh resul
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +20,8 @@ from windlass.git.errors import GitError
 from windlass.git.format import refs
 from windlass.git.format.refs import RefUnknown, ResolvedRef
 from windlass.git.format.remote import Remote
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
 from windlass.sources import proofs
+from windlass.sources.git_service import GitService
 from windlass.sources.proofs import CommitProofs
 
 __all__ = ["GATHER_SECONDS", "Resolved", "Resolver"]
@@ -48,12 +48,23 @@ class _Failure:
 
 
 class Resolver:
-    """Resolves refs; `scratch` is a directory for proofs, not shared with other code."""
+    """Resolves refs; `scratch` is a directory for proofs, not shared with other code.
 
-    def __init__(self, git: Git, listings: RefListings, scratch: Path, clock: Clock) -> None:
-        self._listings = listings
+    `on_shared` is called for each ref that needed no listing of its own.
+    """
+
+    def __init__(
+        self,
+        service: GitService,
+        scratch: Path,
+        clock: Clock,
+        *,
+        on_shared: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._listings = service.listings
         self._clock = clock
-        self._proofs = CommitProofs(git, scratch)
+        self._on_shared = on_shared
+        self._proofs = CommitProofs(service.git, scratch)
         # The last failure by remote, user, credential and ref; bounded, oldest first.
         self._failures: OrderedDict[_Key, _Failure] = OrderedDict()
 
@@ -110,6 +121,7 @@ class Resolver:
             max_age_seconds=max_age_seconds,
             wants=refs.ref_patterns(wanted),
             gather_seconds=gather_seconds,
+            on_shared=self._on_shared,
         )
         if listing.object_format != "sha1":
             raise GitError("UnsupportedObjectFormat", _ONLY_SHA1)

@@ -69,7 +69,6 @@ async def test_gateways_are_told_counted_and_ready(
     binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
     assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
     assert (await fleet.told())["jitterMs"] == "100"
-    assert running.controller._listings._git._slots is not None, "git children are bounded"
     place = {"cr_namespace": fleet.namespace, "cr": "site"}
     assert running.value("synced", **place) == 2
     assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1

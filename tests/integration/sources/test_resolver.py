@@ -25,9 +25,8 @@ from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
 from windlass.sources import proofs
+from windlass.sources.git_service import GitService
 from windlass.sources.resolver import Resolved, Resolver
 from windlass_dev.git_server.fault_injection import GitFault
 from windlass_dev.git_server.smart_http import GitServer
@@ -38,13 +37,12 @@ class Desk:
 
     def __init__(self, tmp_path: Path, served: RunningGitServer) -> None:
         self.served = served
-        self.git = Git(git_settings(tmp_path))
+        self.service = GitService(git_settings(tmp_path), clock=SystemClock())
+        self.git, self.listings = self.service.git, self.service.listings
         self.scratch = tmp_path / "scratch"
         self.expected: set[str] = set()
-        self.listings = RefListings(
-            self.git, expected=lambda _: refs.ref_patterns_of(self.expected)
-        )
-        self.resolver = Resolver(self.git, self.listings, self.scratch, SystemClock())
+        self.listings.expect("test", lambda _: refs.ref_patterns_of(self.expected))
+        self.resolver = Resolver(self.service, self.scratch, SystemClock())
         self.repository = served.create("a", {"x": "1"})
         self.first = branch_tips(self.repository)["main"]
         self.tip = commit_files(self.repository, {"x": "2"})
@@ -243,8 +241,8 @@ async def test_causes_of_a_remote(desk: Desk, tmp_path: Path) -> None:
     await _expect(desk.resolver, desk.served.remote("a"), "AuthFailed")
     desk.served.server.faults.set(GitFault("redirect", location="http://elsewhere.example"))
     await _expect(desk.resolver, desk.served.remote("a"), "HostBlocked")
-    strict = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
-    blocked = Resolver(strict, RefListings(strict), tmp_path / "other", SystemClock())
+    strict = GitService(git_settings(tmp_path, insecure_hosts=frozenset()), clock=SystemClock())
+    blocked = Resolver(strict, tmp_path / "other", SystemClock())
     await _expect(blocked, desk.served.remote("a"), "HostBlocked")
     await _expect(blocked, Remote.parse("https://localhost:1/a"), "HostBlocked")
 
@@ -263,8 +261,8 @@ async def test_a_certificate_nobody_knows(tmp_path: Path) -> None:
         tmp_path / "srv", password=PASSWORD, certificate=pem, key=pem
     ) as served:
         remote = Remote.parse(served.server.url("a").replace("127.0.0.1", "localhost"))
-        git_of_test = Git(git_settings(tmp_path))
-        resolver = Resolver(git_of_test, RefListings(git_of_test), tmp_path / "s", SystemClock())
+        service = GitService(git_settings(tmp_path), clock=SystemClock())
+        resolver = Resolver(service, tmp_path / "s", SystemClock())
         await _expect(resolver, remote, "TLSFailed")
         assert served.server.requests == []
 

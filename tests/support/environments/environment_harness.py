@@ -21,12 +21,14 @@ from windlass.api.kinds import environment, project
 from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
 from windlass.environments.owned_objects import OperatorAccount
+from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR, Key
 from windlass.runtime.controller import Reconcile
 from windlass.runtime.outcome import Outcome
+from windlass.sources.git_service import GitService
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass_dev.cluster.installer import install
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -118,6 +120,7 @@ class EnvironmentHarness:
     repository: Path
     url: str
     settings: EnvironmentsSettings
+    git: GitSettings
     connection: RecordingConnection
     kubeconfig: Path
     name: str = field(default_factory=lambda: f"p{next(_numbers)}")
@@ -299,10 +302,13 @@ class EnvironmentHarness:
         """The controller, as the operator's own user."""
         settings = dataclasses.replace(self.settings, **changes)
         self.metrics = EnvironmentMetrics(CollectorRegistry())
+        clock = SystemClock()
+        service = GitService(self.git, clock=clock)
         controller = EnvironmentsController(
             self.connection,
             settings,
-            clock=SystemClock(),
+            service,
+            clock=clock,
             metrics=self.metrics,
         )
         passes = controller._controllers[0]
@@ -318,6 +324,7 @@ class EnvironmentHarness:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+            await service.close()
 
 
 @contextlib.asynccontextmanager
@@ -339,7 +346,6 @@ async def environment_harness(
     repository = served.create(name, {"deploy/all.yaml": CONFIG_MAP})
     settings = EnvironmentsSettings(
         work_directory=directory / "work",
-        git=git_settings(directory),
         operator=OperatorAccount("windlass-operator"),
         poll_seconds=1.0,
     )
@@ -355,6 +361,7 @@ async def environment_harness(
             repository,
             served.server.url(name),
             settings,
+            git_settings(directory),
             operator,
             kubeconfig,
         )

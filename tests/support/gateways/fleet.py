@@ -26,10 +26,12 @@ from windlass.gateways.status.pod_discovery import AGENT_CONTAINER
 from windlass.gateways.wire import agent_report, metadata, routing
 from windlass.gateways.wire.agent_report import AgentReport
 from windlass.gateways.wire.metadata import AgentMetadata
+from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden, NotFound
 from windlass.objects.names import GVR, Key
+from windlass.sources.git_service import GitService
 from windlass.telemetry.gateways import GatewayMetrics
 
 PODS = GVR("", "v1", "pods")
@@ -84,17 +86,19 @@ class RunningController:
 
 @contextlib.asynccontextmanager
 async def running_controller(
-    connection: Connection, directory: Path, **changes: Any
+    connection: Connection, directory: Path, *, git: GitSettings | None = None, **changes: Any
 ) -> AsyncIterator[RunningController]:
     """A controller that runs while the test does."""
     settings = GatewaysSettings(
         work_directory=directory,
-        **{"git": git_settings(directory), "status_interval_seconds": 0.2, **changes},
+        **{"status_interval_seconds": 0.2, **changes},
     )
     clock, registry = AdvancingClock(), CollectorRegistry()
+    service = GitService(git or git_settings(directory), clock=clock)
     controller = GatewaysController(
         connection,
         settings,
+        service,
         clock=clock,
         metrics=GatewayMetrics(registry),
     )
@@ -106,6 +110,7 @@ async def running_controller(
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+        await service.close()
 
 
 @dataclass

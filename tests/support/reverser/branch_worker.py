@@ -14,8 +14,6 @@ from tests.support.processes.polling import eventually
 from windlass.base.clock import SystemClock
 from windlass.git.format import objects
 from windlass.git.format.objects import Person
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
 from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.attribution.author import Actor
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
@@ -30,6 +28,7 @@ from windlass.reverser.publish.worker_hooks import WorkerHooks
 from windlass.reverser.publish.writer_group import WriterGroup
 from windlass.reverser.selection.rule_coverage import RuleCoverage
 from windlass.reverser.selection.rules import operation_mask
+from windlass.sources.git_service import GitService
 
 BASE = "clusters/prod"
 MAPS = GVR("", "v1", "configmaps")
@@ -167,19 +166,18 @@ async def running_worker(
     name = f"worker-{tmp_path.name}.git"
     repository = git_host.create(name, {"README.md": "hello\n"})
     clock = SystemClock()
-    child = Git(git_settings(tmp_path))
-    listings = RefListings(child, clock)
-    branch = RemoteBranch("main", tmp_path / "store", child, listings)
+    service = GitService(git_settings(tmp_path), clock=clock)
+    branch = RemoteBranch("main", tmp_path / "store", service)
     heard = WorkerReports()
     signature = ControllerIdentity(OURS, "windlass-system", "windlass", "test")
     worker = BranchWorker(
         branch,
         Publisher(branch, signature, lambda _: _ALICE, clock, cadence.WindowLimits()),
-        child,
+        service.git,
         cadence.WindowLimits(),
         heard.around(),
         clock,
-        (asyncio.Semaphore(1), asyncio.Semaphore(1)),
+        asyncio.Semaphore(1),
         pending_max_bytes=1 << 20,
     )
     target = WriteTarget(
@@ -197,4 +195,4 @@ async def running_worker(
         salt=b"",
     )
     yield WorkerHarness(worker, branch, repository, target, heard, clock)
-    await listings.close()
+    await service.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import socket
 
@@ -14,10 +13,10 @@ from windlass.git.settings import GitSettings
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
-    async def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
+    def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(2, 1, 6, "", (each, 443)) for each in found]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +91,10 @@ def test_a_listed_host_may_name_its_port(listed: str, host: str, port: int, allo
 async def test_unknown_names_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name without an answer may have one later."""
 
-    async def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
+    def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     with pytest.raises(GitError) as caught:
         await address.resolve("host", 443, GitSettings())
     assert caught.value.reason == "Unavailable"

@@ -207,7 +207,8 @@ async def test_what_others_want_is_asked_for_by_whoever_asks(
 ) -> None:
     """Askers with different wants do not take turns; a name nobody expected costs a question."""
     expected = {"refs/heads/a", "refs/heads/b", "refs/tags/b"}
-    listings = RefListings(Git(), clock, expected=lambda _: expected)
+    listings = RefListings(Git(), clock)
+    listings.expect("test", lambda _: expected)
 
     async def get(*names: str) -> None:
         await listings.get(REMOTE, max_age_seconds=60, wants=frozenset(names))
@@ -227,7 +228,8 @@ async def test_a_name_that_is_not_asked_for_joins_the_next_question(
     asked: Asked, clock: HandClock
 ) -> None:
     """Those who come meanwhile share one follow-up with all of their names (GRF-3)."""
-    listings = RefListings(Git(), clock, expected=lambda _: ())
+    listings = RefListings(Git(), clock)
+    listings.expect("test", lambda _: ())
     asked.gate.clear()
 
     def asker(name: str) -> asyncio.Task[RefListing]:
@@ -247,7 +249,8 @@ async def test_a_name_that_is_not_asked_for_joins_the_next_question(
 async def test_many_names_ask_for_all_branches_and_tags(asked: Asked, clock: HandClock) -> None:
     """Then everybody is served by that answer, whatever the name."""
     names = frozenset(f"refs/{kind}/{n}" for kind in ("heads", "tags") for n in range(33))
-    listings = RefListings(Git(), clock, expected=lambda _: names)
+    listings = RefListings(Git(), clock)
+    listings.expect("test", lambda _: names)
     await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/heads/1"}))
     await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/tags/new"}))
     assert asked.wants == [{BRANCHES, TAGS}]
@@ -280,12 +283,18 @@ async def test_spellings_of_one_repository_share(listings: RefListings, asked: A
 async def test_who_is_served_by_another_is_counted(clock: HandClock, asked: Asked) -> None:
     """An answer that is kept, one under way and one that is gathered for count alike."""
     shared: list[int] = []
-    listings = RefListings(Git(), clock, on_shared=lambda: shared.append(asked.count))
+    listings = RefListings(Git(), clock)
+
+    async def get() -> RefListing:
+        return await listings.get(
+            REMOTE, max_age_seconds=60, on_shared=lambda: shared.append(asked.count)
+        )
+
     asked.gate.clear()
-    askers = [asyncio.create_task(listings.get(REMOTE, max_age_seconds=60)) for _ in range(3)]
+    askers = [asyncio.create_task(get()) for _ in range(3)]
     await asyncio.sleep(0)
     assert len(shared) == 2
     asked.gate.set()
     await asyncio.gather(*askers)
-    await listings.get(REMOTE, max_age_seconds=60)
+    await get()
     assert (asked.count, len(shared)) == (1, 3)

@@ -1,4 +1,4 @@
-"""Children of git take turns."""
+"""Children of git take turns, and are started again after they lost theirs."""
 
 from __future__ import annotations
 
@@ -6,86 +6,87 @@ import asyncio
 
 import pytest
 
+from tests.support.processes.polling import eventually
+from windlass.base.fair_slots import FairSlots, namespace_context
 from windlass.git import process, runner
-from windlass.git.runner import ChildSlots, Git
+from windlass.git.errors import GitError
+from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
+from windlass.git.settings import GitSettings
+
+REMOTE = Remote.parse("https://127.0.0.1/a")
+SETTINGS = GitSettings(local_hosts=frozenset({"127.0.0.1"}))
 
 
-class Crowd:
-    """Askers that hold their place until they are let go."""
+class Children:
+    """Children that end when they are released; counts those that run."""
 
-    def __init__(self, turns: ChildSlots) -> None:
-        self._turns = turns
-        self._leave = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self.running: list[str] = []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gate = asyncio.Event()
+        self.running = 0
+        self.most = 0
+        self.started = 0
+        monkeypatch.setattr(runner.process, "run", self._run)
 
-    async def come(self, *hosts: str) -> None:
-        self._tasks += [asyncio.create_task(self._work(host)) for host in hosts]
-        await settled()
-
-    async def leave(self) -> None:
-        self._leave.set()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def give_up(self, number: int) -> None:
-        self._tasks[number].cancel()
-
-    async def _work(self, host: str) -> None:
-        with await self._turns.acquire(host):
-            self.running.append(host)
-            await self._leave.wait()
+    async def _run(self, *_: object, **__: object) -> process.Ended:
+        self.started += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await self.gate.wait()
+        finally:
+            self.running -= 1
+        return process.Ended(0, b"", b"", overflowed=False)
 
 
-async def settled() -> None:
-    """Let everybody go as far as they can."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+async def _until(children: Children, running: int) -> None:
+    async def are_running() -> bool:
+        return children.running == running
 
-
-async def test_no_more_than_allowed_run_at_once() -> None:
-    """Two of a host and eight in all, whoever asks; the others follow when these are done."""
-    crowd = Crowd(ChildSlots(8, 2))
-    await crowd.come(*"aaaa", *"bbb", *"ccc", *"ddd", *"eee")
-    assert sorted(crowd.running) == list("aabbccdd")
-    await crowd.leave()
-    assert len(crowd.running) == 16
-
-
-async def test_a_crowded_host_holds_nobody_else_up() -> None:
-    """Who waits for a host takes no place from askers of another, or of none."""
-    crowd = Crowd(ChildSlots(3, 1))
-    await crowd.come("slow", "slow", "slow", "quick", "")
-    assert sorted(crowd.running) == ["", "quick", "slow"]
-    await crowd.leave()
-
-
-@pytest.mark.parametrize("waiting", [1, 2])
-async def test_who_gives_up_takes_no_place_along(waiting: int) -> None:
-    """Cancelled in either line, with or without a place of the host."""
-    turns = ChildSlots(1, 1)
-    crowd = Crowd(turns)
-    await crowd.come("a", "a", "b")
-    crowd.give_up(waiting)
-    await crowd.leave()
-    after = Crowd(turns)
-    await after.come("b")
-    assert after.running == ["b"]
-    await after.leave()
+    await eventually(are_running, f"{running} children run")
 
 
 async def test_children_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is asked of git at the same time, no more children run than may."""
-    running: list[int] = [0, 0]
+    children = Children(monkeypatch)
+    git = Git(slots=FairSlots(2, 1))
+    calls = [
+        asyncio.create_task(git.under(git.settings).run(["version"], deadline_seconds=5.0))
+        for _ in range(6)
+    ]
+    await _until(children, 2)
+    children.gate.set()
+    await asyncio.gather(*calls)
+    assert (children.most, children.started) == (2, 6)
 
-    async def run(*_: object, **__: object) -> process.Ended:
-        running[0] += 1
-        running[1] = max(running)
-        await settled()
-        running[0] -= 1
-        return process.Ended(0, b"", b"", overflowed=False)
 
-    monkeypatch.setattr(runner.process, "run", run)
-    git = Git(slots=ChildSlots(2, 1))
-    asked = (git.under(git.settings).run(["version"], deadline_seconds=5.0) for _ in range(6))
-    await asyncio.gather(*asked)
-    assert running == [0, 2]
+@pytest.mark.parametrize("repeats", [True, False])
+async def test_a_child_that_loses_its_slot(
+    monkeypatch: pytest.MonkeyPatch, *, repeats: bool
+) -> None:
+    """It is killed; then it is repeated after its caller cleaned up, or fails."""
+    children, cleaned = Children(monkeypatch), []
+    git = Git(SETTINGS, slots=FairSlots(2, 2, min_seconds=0.0))
+
+    async def call(*, is_repeatable: bool = True) -> None:
+        clean = (lambda: cleaned.append(1)) if is_repeatable else None
+        await git.run(["fetch"], remote=REMOTE, deadline_seconds=60.0, before_repeat=clean)
+
+    with namespace_context("a"):
+        first = asyncio.create_task(call())
+        await _until(children, 1)
+        second = asyncio.create_task(call(is_repeatable=repeats))
+        await _until(children, 2)
+    with namespace_context("b"):
+        other = asyncio.create_task(call())
+
+    async def is_started() -> bool:
+        return children.started >= 3
+
+    await eventually(is_started, "the call of the other namespace runs")
+    if not repeats:
+        with pytest.raises(GitError, match="other namespaces waited"):
+            await second
+    children.gate.set()
+    await asyncio.gather(first, other, second, return_exceptions=True)
+    assert (children.started, len(cleaned)) == ((4, 1) if repeats else (3, 0))

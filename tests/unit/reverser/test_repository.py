@@ -14,13 +14,13 @@ from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
 from windlass.git.errors import GitError
 from windlass.git.format.refs import RefListing
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.objects.names import Key
 from windlass.reverser.object_cache import ReverserCache
 from windlass.reverser.repository import RepositoryReconciler
+from windlass.runtime.pending_calls import PendingCalls
+from windlass.sources.git_service import GitService
 
 KEY = Key("ns", "repo")
 HTTPS = "https://git.example.org/a"
@@ -81,8 +81,11 @@ def repositories(world: World) -> RepositoryReconciler:
     return RepositoryReconciler(
         cast("Api", None),
         cast("ReverserCache", cache),
-        cast("Git", SimpleNamespace(settings=GitSettings())),
-        cast("RefListings", SimpleNamespace(get=world.listing)),
+        cast(
+            "GitService",
+            SimpleNamespace(settings=GitSettings(), listings=SimpleNamespace(get=world.listing)),
+        ),
+        PendingCalls(lambda _: None),
         SystemClock(),
         check_seconds=60.0,
         on_change=world.changed.append,

@@ -19,6 +19,7 @@ differs between the two takes its values from the stored output (`generated_valu
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -36,10 +37,16 @@ from windlass.environments.render.helm_command import Release
 from windlass.environments.render.manifests import RenderRefused
 from windlass.environments.render.output_store import ChartOutput, OutputStore
 from windlass.environments.source import template_files
-from windlass.environments.source.commits import FileSelector, SourceFiles, SourceRepositories
+from windlass.environments.source.commits import (
+    RENDER,
+    FileSelector,
+    SourceFiles,
+    SourceRepositories,
+)
 from windlass.environments.spec import SpecRefused
 from windlass.environments.status import SourceCommit
 from windlass.objects.names import Key
+from windlass.runtime.pending_calls import PendingCalls
 
 _NOT_STORED = (
     "the rendered chart is too large to store in a Secret, so values that it generates change "
@@ -136,11 +143,13 @@ class BundleRenderer:
         self,
         sources: SourceRepositories,
         charts: ChartRenderer,
+        calls: PendingCalls,
         metrics: ReconcileMetrics,
         clock: Clock,
     ) -> None:
         self._sources = sources
         self._charts = charts
+        self._calls = calls
         self._metrics = metrics
         self._clock = clock
         # Last result of each Environment, refusals included; until `forget`.
@@ -157,13 +166,19 @@ class BundleRenderer:
         if previous is not None and (previous.request, previous.target) != (request, target):
             previous = None  # its files may be the same, but have to be rendered anew
         if previous is None or previous.commit != source.commit:
-            previous = await self._render_commit(context, source, previous, request, target)
+            previous = await self._calls.result(
+                context.key,
+                RENDER,
+                (source, request, target),
+                functools.partial(self._render_commit, context, source, previous, request, target),
+            )
             self._rendered[context.key] = previous
         return previous.bundle()
 
     def forget(self, key: Key) -> None:
         """Drop the last result: the Environment is gone, or a refusal shall be checked again."""
         self._rendered.pop(key, None)
+        self._calls.forget(key)
 
     def forget_namespace(self, namespace: str) -> None:
         """Drop what is stored of a namespace that is gone."""

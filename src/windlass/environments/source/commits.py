@@ -30,7 +30,7 @@ from pathlib import Path
 import structlog
 
 from windlass.base.clock import Clock
-from windlass.base.errors import Retryable, Stalled
+from windlass.base.errors import Pending, Retryable, Stalled
 from windlass.environments.render import manifests
 from windlass.environments.source import template_files
 from windlass.environments.spec import DesiredSource
@@ -41,13 +41,14 @@ from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote, RemoteRefused
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git, check_transport
+from windlass.git.runner import check_transport
 from windlass.git.store import Entry
 from windlass.kube.api import Api
 from windlass.objects.names import Key
+from windlass.runtime.pending_calls import PendingCalls
 from windlass.sources import credentials, proofs
 from windlass.sources.credentials import CredentialRefs
+from windlass.sources.git_service import GitService
 from windlass.sources.proofs import BranchHistory
 from windlass.sources.resolver import Resolver
 
@@ -55,6 +56,9 @@ STORE_BYTES = 2 << 30
 """Disk space that the bare store of one remote may take."""
 
 MOST_FILE_BYTES = manifests.MOST_BYTES
+RENDER = "render"
+"""The pending call that fetches and renders a resolved commit."""
+
 CREDENTIALS_TTL_SECONDS = 60.0
 """How long credentials that just resolved a commit may be used to fetch it."""
 
@@ -92,18 +96,18 @@ class SourceRepositories:
     def __init__(
         self,
         api: Api,
-        git: Git,
-        listings: RefListings,
+        service: GitService,
         resolver: Resolver,
         directory: Path,
         clock: Clock,
     ) -> None:
         self._api = api
         self._clock = clock
-        self._git = git
-        self._listings = listings
+        self._git = service.git
+        self._listings = service.listings
+        self._listings.expect("environments", self._expected_refs)
         self._resolver = resolver
-        self._ancestry = BranchHistory(git, directory / "histories")
+        self._ancestry = BranchHistory(service.git, directory / "histories")
         self._directory = directory / "commits"
         # Open stores and their locks by store name, which stands for a remote with one identity;
         # they are never dropped, so their number grows with that of the repositories.
@@ -111,6 +115,8 @@ class SourceRepositories:
         self._store_locks: dict[str, asyncio.Lock] = {}
         # Credentials read last, by namespace and name of their Secret.
         self._credentials: dict[tuple[str, str], _CachedCredentials] = {}
+        # Repositories that were resolved, by fetch key.
+        self._repositories: set[str] = set()
         # Refused credentials by store name, until they are tried again.
         self._auth_failures: dict[str, _AuthFailure] = {}
 
@@ -119,6 +125,7 @@ class SourceRepositories:
     ) -> SourceCommit:
         """The desired commit of one repository of a Project in `namespace`."""
         remote, login = await self._origin(namespace, desired, max_age_seconds)
+        self._repositories.add(remote.fetch_key)
         store_name = credentials.store_name(remote, login)
         self._raise_known_failure(store_name, max_age_seconds)
         try:
@@ -171,6 +178,10 @@ class SourceRepositories:
                     # A forced push may have taken it away since it was listed.
                     self._resolver.forget(remote, resolved.commit)
                 raise proofs.translate_error(error) from error
+
+    def _expected_refs(self, remote: Remote) -> frozenset[str]:
+        """All branches of a Project's repository, so that one listing serves all Environments."""
+        return refs.EVERY_BRANCH if remote.fetch_key in self._repositories else frozenset()
 
     async def _origin(
         self, namespace: str, desired: DesiredSource, max_age_seconds: float
@@ -273,8 +284,16 @@ class _KnownCommit:
 class CommitResolver:
     """Resolves the commits of all Environments, each branch once per `poll_seconds`."""
 
-    def __init__(self, sources: SourceRepositories, clock: Clock, *, poll_seconds: float) -> None:
+    def __init__(
+        self,
+        sources: SourceRepositories,
+        calls: PendingCalls,
+        clock: Clock,
+        *,
+        poll_seconds: float,
+    ) -> None:
         self._sources = sources
+        self._calls = calls
         self._clock = clock
         self._poll_seconds = poll_seconds
         # By Environment, then by name of the source; until `forget`.
@@ -287,7 +306,7 @@ class CommitResolver:
         previous = self._known.get(key, {})
         resolved = [
             await self._resolve_source(
-                previous.get(source.name), namespace, source, at_once=at_once
+                key, previous.get(source.name), namespace, source, at_once=at_once
             )
             for source in sources
         ]
@@ -300,17 +319,30 @@ class CommitResolver:
         self._known.pop(key, None)
 
     async def _resolve_source(
-        self, known: _KnownCommit | None, namespace: str, desired: DesiredSource, *, at_once: bool
+        self,
+        key: Key,
+        known: _KnownCommit | None,
+        namespace: str,
+        desired: DesiredSource,
+        *,
+        at_once: bool,
     ) -> _KnownCommit:
         if known is None or (known.desired, known.namespace) != (desired, namespace):
             known = None
-        elif self._is_current(known, at_once=at_once):
+        elif self._is_current(key, known, at_once=at_once):
             return known
         max_age_seconds = 0.0 if at_once else self._poll_seconds
         try:
-            resolved = await self._sources.resolve(
-                namespace, desired, max_age_seconds=max_age_seconds
+            resolved = await self._calls.result(
+                key,
+                f"source {desired.name}",
+                (namespace, desired, at_once),
+                lambda: self._sources.resolve(namespace, desired, max_age_seconds=max_age_seconds),
             )
+        except Pending:
+            if known is None or at_once:
+                raise  # nothing to go on with, or a user wants the newest
+            return known
         except Retryable as error:
             if known is None:
                 raise  # no earlier commit to go on with
@@ -322,8 +354,12 @@ class CommitResolver:
             return _KnownCommit(desired, namespace, known.source, error, self._clock.monotonic())
         return _KnownCommit(desired, namespace, resolved)
 
-    def _is_current(self, known: _KnownCommit, *, at_once: bool) -> bool:
+    def _is_current(self, key: Key, known: _KnownCommit, *, at_once: bool) -> bool:
         """Whether the known commit is used without a request to git."""
+        if not at_once and self._calls.is_known(key, RENDER):
+            # It is being rendered. Newer commits wait, else a branch that moves faster than it is
+            # rendered would never be deployed.
+            return True
         if known.error is None:
             return not known.desired.follows_branch
         return not at_once and self._clock.monotonic() - known.failed_at < self._poll_seconds

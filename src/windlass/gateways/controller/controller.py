@@ -33,17 +33,16 @@ from windlass.gateways.controller.source import SourceReader
 from windlass.gateways.controller.status_reporting import CrashReporter, StatusRateLimit
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import ChildSlots, Git
-from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.pending_calls import PendingCalls
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
+from windlass.sources.git_service import GitService
 from windlass.sources.resolver import Resolver
 from windlass.telemetry.gateways import GatewayMetrics
 
@@ -60,8 +59,6 @@ class GatewaysSettings:
 
     work_directory: Path
     """Local directory for proofs of commits; its content may be lost at any time."""
-    git: GitSettings
-    """Which remotes may be used, and the limits of git processes."""
     follow: ReflectorSettings = field(default_factory=ReflectorSettings)
     """Page size and idle timeout of the watches."""
     cluster_name: str = ""
@@ -72,10 +69,6 @@ class GatewaysSettings:
     """Published to agents, for information only."""
     workers: int = 16
     """How many IgnitionSyncs are reconciled at the same time."""
-    git_children: int = 8
-    """How many git processes run at the same time."""
-    git_children_per_host: int = 2
-    """How many of them talk to the same Git host."""
     status_interval_seconds: float = 2.0
     """Mean time between two status writes of one IgnitionSync."""
     pods_timeout_seconds: float = 10.0
@@ -89,6 +82,7 @@ class GatewaysController:
         self,
         connection: Connection,
         settings: GatewaysSettings,
+        git: GitService,
         *,
         clock: Clock,
         metrics: GatewayMetrics,
@@ -105,16 +99,18 @@ class GatewaysController:
         )
         api = Api(connection)
         metrics_recorder = GatewayMetricsRecorder(metrics)
-        child_slots = ChildSlots(settings.git_children, settings.git_children_per_host)
-        git = Git(settings.git, slots=child_slots)
-        self._listings = RefListings(
+        git.listings.expect("gateways", self._expected_refs)
+        self._resolver = Resolver(
             git,
+            settings.work_directory / "proofs",
             clock,
             on_shared=metrics_recorder.record_shared_resolve,
-            expected=self._expected_refs,
         )
-        self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
-        ref_poller = RefPoller(self._resolver, clock, on_result=metrics_recorder.record_resolve)
+        # Polls of remotes, which no worker waits for.
+        self._calls = PendingCalls(self._queue.add)
+        ref_poller = RefPoller(
+            self._resolver, self._calls, clock, on_result=metrics_recorder.record_resolve
+        )
         writer = OwnedWriter(api, self.cache)
         recorder = EventRecorder(
             api, "windlass.dev/gateways", clock=clock, annotate=self._revision_annotation
@@ -135,7 +131,7 @@ class GatewaysController:
                 recorder=recorder,
                 clock=clock,
             ),
-            git=settings.git,
+            git=git.settings,
             cluster_name=settings.cluster_name,
             protected_paths=settings.protected_paths,
             operator_version=settings.operator_version,
@@ -173,8 +169,8 @@ class GatewaysController:
                 _log.info("gateways started")
                 await self._requeue_when_pods_synced()
         finally:
+            await self._calls.close()
             await self._resolver.close()
-            await self._listings.close()
 
     def _expected_refs(self, remote: Remote) -> frozenset[str]:
         """The refs that all IgnitionSyncs of a repository need, so that one listing serves all."""

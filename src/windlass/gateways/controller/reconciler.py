@@ -149,11 +149,12 @@ class IgnitionSyncReconciler:
 
     async def _run_steps(self, snapshot: Snapshot, sync: IgnitionSync) -> Outcome:
         """Run all steps in order; only an invalid repository address ends it early."""
-        self._last_requests[snapshot.key] = (snapshot.request, str(sync.metadata.generation))
         errors = StepErrors()
         remote = self._remote(sync)
         compiled = self._compile(snapshot.key, sync)
         result = await self._dependencies.sources.resolve_commit(snapshot, sync, remote, errors)
+        # Only now: a reconcile that waits for the remote has not handled the request.
+        self._last_requests[snapshot.key] = (snapshot.request, str(sync.metadata.generation))
         api_key_problem = await self._dependencies.sources.check_api_key(sync, errors)
         discovery = self._discover(snapshot, sync)
         if discovery is not None:

@@ -9,21 +9,23 @@
 | no change, and the error is transient | after 5 s, doubling up to 5 min |
 | this process has just started | once, sharing a result of the last seconds |
 
-In between a reconcile costs the remote nothing, however often it comes.
+In between a reconcile costs the remote nothing, however often it comes. While the remote is
+queried for a query that it answered before, that answer holds; else the reconcile is `Pending`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.base.clock import Backoff, Clock
-from windlass.base.errors import Stalled, WindlassError
+from windlass.base.errors import Pending, Stalled, WindlassError
 from windlass.git.credentials import Credentials
 from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
 from windlass.objects.names import Key
+from windlass.runtime.pending_calls import PendingCalls
 from windlass.sources import proofs
 from windlass.sources.resolver import Resolver
 
@@ -72,12 +74,14 @@ class RefPoller:
     def __init__(
         self,
         resolver: Resolver,
+        calls: PendingCalls,
         clock: Clock,
         *,
         on_result: Callable[[str, float], None],
         rng: random.Random | None = None,
     ) -> None:
         self._resolver = resolver
+        self._calls = calls
         self._clock = clock
         self._on_result = on_result
         self._rng = rng or random.Random()
@@ -97,16 +101,22 @@ class RefPoller:
         now = self._clock.monotonic()
         if state is not None and state.result.query == query and now < state.result.due_at:
             return state.result
-        max_age_seconds = self._max_age_seconds(state, query, interval_seconds)
-        if query.missing_commit:
-            # Without its proof the commit must be found on the server again (SRC-4).
-            self._resolver.forget(query.remote, query.missing_commit)
         try:
-            resolution = await self._resolve_shared(query, credentials, max_age_seconds)
+            resolution = await self._calls.result(
+                key,
+                "ref",
+                query,
+                lambda: self._resolve_timed(
+                    query, credentials, self._max_age_seconds(state, query, interval_seconds)
+                ),
+            )
+        except Pending:
+            if state is None or state.result.query != query:
+                raise
+            # Due again when the answer is there, which queues the key.
+            return replace(state.result, due_at=float("inf"))
         except WindlassError as error:
-            self._on_result(error.reason, self._clock.monotonic() - now)
             return self._record_failure(key, query, error)
-        self._on_result("ok", self._clock.monotonic() - now)
         result = PollResult(query, resolution, None, self._next_poll(interval_seconds))
         self._states[key] = _PollState(result)
         return result
@@ -127,6 +137,7 @@ class RefPoller:
 
     def forget(self, key: Key) -> None:
         self._states.pop(key, None)
+        self._calls.forget(key)
 
     def _max_age_seconds(
         self, state: _PollState | None, query: PollQuery, interval_seconds: float | None
@@ -139,6 +150,21 @@ class RefPoller:
         if state.result.error is not None or interval_seconds is None:
             return RETRY_SECONDS
         return interval_seconds * (1 - _INTERVAL_JITTER)
+
+    async def _resolve_timed(
+        self, query: PollQuery, credentials: Credentials, max_age_seconds: float
+    ) -> ResolvedRef:
+        began, reason = self._clock.monotonic(), "ok"
+        if query.missing_commit:
+            # Without its proof the commit must be found on the server again (SRC-4).
+            self._resolver.forget(query.remote, query.missing_commit)
+        try:
+            return await self._resolve_shared(query, credentials, max_age_seconds)
+        except WindlassError as error:
+            reason = error.reason
+            raise
+        finally:
+            self._on_result(reason, self._clock.monotonic() - began)
 
     async def _resolve_shared(
         self, query: PollQuery, credentials: Credentials, max_age_seconds: float

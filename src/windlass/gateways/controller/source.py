@@ -13,7 +13,7 @@ from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.api.kinds.ignitionsync_source import GitSource
 from windlass.api.schema.object_references import SecretKeyRef
 from windlass.base import clock
-from windlass.base.errors import Waiting, WindlassError
+from windlass.base.errors import Pending, Waiting, WindlassError
 from windlass.gateways.controller.ref_poller import PollQuery, PollResult, RefPoller
 from windlass.gateways.controller.snapshot import Snapshot
 from windlass.gateways.controller.step_errors import StepErrors
@@ -23,6 +23,7 @@ from windlass.git.credentials import Credentials
 from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
 from windlass.kube.api import Api
+from windlass.runtime.controller import PENDING_SECONDS
 from windlass.sources import credentials
 from windlass.sources.credentials import CredentialRefs, KeyRef
 
@@ -59,6 +60,11 @@ class SourceReader:
                 result = self._to_result(sync, remote, published, polled)
         except Waiting as missing:
             return SourceResult(published, failure=missing, due_seconds=missing.after)
+        except Pending as pending:
+            # A published commit is not reported for a spec that may name another; a first one that
+            # takes long is, so that its user sees what it waits for.
+            if published is not None or pending.seconds < PENDING_SECONDS:
+                raise
         return result
 
     async def check_api_key(self, sync: IgnitionSync, errors: StepErrors) -> Waiting | None:

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator
 
 import structlog
 
+from windlass.base import fair_slots
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git import push as pushing
@@ -74,7 +75,7 @@ class BranchWorker:
         limits: cadence.WindowLimits,
         hooks: WorkerHooks,
         clock: Clock,
-        gates: tuple[asyncio.Semaphore, asyncio.Semaphore],
+        repository_gate: asyncio.Semaphore,
         pending_max_bytes: int,
     ) -> None:
         # Writer groups by the key of their GitRepoConfig; a group without folders is removed.
@@ -84,8 +85,8 @@ class BranchWorker:
         self._limits = limits
         self._hooks = hooks
         self._clock = clock
-        # Bound the workers that write at once: per repository, and in the whole process.
-        self._repository_gate, self._worker_gate = gates
+        # Held while writing: bounds the workers of one repository that write at once.
+        self._repository_gate = repository_gate
         # Above this many bytes of pending updates, groups with an error drop their content.
         self._pending_max_bytes = pending_max_bytes
         self._pusher = Pusher(branch, git, hooks, clock)
@@ -237,10 +238,15 @@ class BranchWorker:
 
     async def _write_group(self, group: WriterGroup) -> None:
         """One attempt to open the group's folders and to push what is due; errors stay here."""
+        with fair_slots.namespace_context(group.repository.namespace):
+            await self._try_to_write(group)
+        self._notify_changed(group)
+
+    async def _try_to_write(self, group: WriterGroup) -> None:
         try:
-            async with self._repository_gate, self._worker_gate:
+            async with self._repository_gate:
                 if not group.folders:
-                    # Its last destination was detached while this waited for the gates.
+                    # Its last destination was detached while this waited for the gate.
                     return
                 self.is_active = True
                 await self._open_group(group)
@@ -262,7 +268,6 @@ class BranchWorker:
             group.record_failure(internal_error, self._clock.monotonic())
         finally:
             self.is_active = False
-        self._notify_changed(group)
 
     def _notify_changed(self, group: WriterGroup) -> None:
         """Have the status of the group's destinations computed again."""

@@ -21,10 +21,9 @@ from windlass.base.errors import Stalled
 from windlass.git.format import objects, refs
 from windlass.git.format.objects import TreeEntry
 from windlass.git.format.refs import RefListing
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
 from windlass.git.store import Entry, Store
 from windlass.reverser.publish.folder import WriteTarget
+from windlass.sources.git_service import GitService
 
 _FETCH_DEPTHS = (50, 1000, 20_000)
 """How far a shallow store is deepened, in commits, to find the last pushed commit."""
@@ -37,7 +36,7 @@ BranchMove = Literal["same", "moved", "rewound"]
 class RemoteBranch:
     """One branch of one remote as of the last refresh or push."""
 
-    def __init__(self, name: str, directory: Path, git: Git, listings: RefListings) -> None:
+    def __init__(self, name: str, directory: Path, git: GitService) -> None:
         self.name = name
         # Commit that the next one is built on; None for a root commit.
         self.base: str | None = None
@@ -48,8 +47,8 @@ class RemoteBranch:
         # Last tip that the server acknowledged to this process.
         self.last_pushed: str | None = None
         self._directory = directory
-        self._git = git
-        self._listings = listings
+        self._git = git.git
+        self._listings = git.listings
         # Opened by the first refresh, and again after it was discarded.
         self._store: Store | None = None
 

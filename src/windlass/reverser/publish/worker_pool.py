@@ -1,7 +1,8 @@
 """All branch workers of this process, one per (remote identity, branch).
 
 The mirror assigns destinations to it; a worker starts with its first destination and ends with
-its last. Semaphores bound how many workers write at once, in all and per repository.
+its last. A semaphore bounds how many workers of one repository write at once; in all, the slots of
+the Git service do.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from windlass.base.clock import Clock
-from windlass.git.ls_remote import RefListings
-from windlass.git.runner import Git
 from windlass.objects.names import Key
 from windlass.reverser.publish import cadence
 from windlass.reverser.publish.branch_worker import BranchWorker
@@ -22,6 +21,7 @@ from windlass.reverser.publish.publisher import ControllerIdentity, Judge, Publi
 from windlass.reverser.publish.remote_branch import RemoteBranch
 from windlass.reverser.publish.worker_hooks import WorkerHooks
 from windlass.reverser.publish.writer_group import WriterGroup
+from windlass.sources.git_service import GitService
 
 BranchKey = tuple[str, str]
 """Identity of the remote, and name of the branch."""
@@ -34,28 +34,23 @@ class WorkerPool:
         self,
         *,
         work_directory: Path,
-        git: Git,
-        listings: RefListings,
+        git: GitService,
         controller_identity: ControllerIdentity,
         judge: Judge,
         limits: cadence.WindowLimits,
         hooks: WorkerHooks,
         clock: Clock,
-        max_workers: int,
         max_workers_per_repository: int,
         pending_max_bytes: int,
         spawn: Callable[[BranchWorker, str], asyncio.Task[None]],
     ) -> None:
         self._work_directory = work_directory
         self._git = git
-        self._listings = listings
         self._controller_identity = controller_identity
         self._judge = judge
         self._limits = limits
         self._hooks = hooks
         self._clock = clock
-        # Held by a worker while it writes, of all workers in this process.
-        self._worker_gate = asyncio.Semaphore(max_workers)
         self._max_workers_per_repository = max_workers_per_repository
         # By identity of the remote; kept after its last worker, there are few.
         self._repository_gates: dict[str, asyncio.Semaphore] = {}
@@ -109,15 +104,15 @@ class WorkerPool:
         identity, name = branch_key
         # A remote identity is no safe directory name, so the work directory is a digest.
         label = hashlib.sha256(f"{identity}\0{name}".encode()).hexdigest()[:32]
-        branch = RemoteBranch(name, self._work_directory / label, self._git, self._listings)
+        branch = RemoteBranch(name, self._work_directory / label, self._git)
         worker = BranchWorker(
             branch,
             Publisher(branch, self._controller_identity, self._judge, self._clock, self._limits),
-            self._git,
+            self._git.git,
             self._limits,
             self._hooks,
             self._clock,
-            (self._repository_gate(identity), self._worker_gate),
+            self._repository_gate(identity),
             self._pending_max_bytes,
         )
         self._workers[branch_key] = worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.support.environments.manifests import OWNER, PLACE
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
+from windlass.base.errors import Pending
 from windlass.environments.bundle.bundle import Bundle, BundleRefused
 from windlass.environments.preconditions import EnvironmentContext
 from windlass.environments.render.api_capabilities import ApiCapabilities
@@ -20,6 +22,7 @@ from windlass.environments.source.commits import SourceFiles
 from windlass.environments.status import SourceCommit
 from windlass.kube.errors import NotFound
 from windlass.objects.names import Object
+from windlass.runtime.pending_calls import PendingCalls
 
 _ENVIRONMENT: Object = {
     "metadata": {"name": "pr-1", "namespace": "team-a", "uid": "uid-1"},
@@ -82,11 +85,16 @@ class Around:
         """That of an operator that has just been started."""
         around: Any = self
         charts = ChartRenderer(around, around, OutputStore(around, field_manager="us"))
-        return BundleRenderer(around, charts, around, around)
+        return BundleRenderer(around, charts, PendingCalls(lambda _: None), around, around)
 
 
 async def _bundle(rendering: BundleRenderer, commit: str) -> Bundle:
-    return await rendering.render(_SUBJECT, (SourceCommit("primary", "main", commit, "x"),), PLACE)
+    commits = (SourceCommit("primary", "main", commit, "x"),)
+    while True:
+        try:
+            return await rendering.render(_SUBJECT, commits, PLACE)
+        except Pending:
+            await asyncio.sleep(0.001)
 
 
 async def test_what_is_refused_does_not_take_the_place_of_what_runs() -> None:

@@ -12,6 +12,7 @@ from windlass.environments.source.commits import CommitResolver
 from windlass.environments.spec import DesiredSource
 from windlass.environments.status import SourceCommit
 from windlass.objects.names import Key
+from windlass.runtime.pending_calls import PendingCalls
 
 _KEY = Key("team-a", "one")
 _BRANCH = DesiredSource("app", "https://git.example/app", "", "main", "")
@@ -46,7 +47,9 @@ class _World:
     def __init__(self) -> None:
         self.git: Any = _Git()
         self.clock: Any = _Clock()
-        self.commits = CommitResolver(self.git, self.clock, poll_seconds=60.0)
+        self.commits = CommitResolver(
+            self.git, PendingCalls(lambda _: None), self.clock, poll_seconds=60.0
+        )
 
     async def settled(self, wish: DesiredSource = _BRANCH, *, at_once: bool = False) -> Any:
         return await self.commits.resolve(_KEY, "team-a", (wish,), at_once=at_once)

@@ -14,6 +14,7 @@ from windlass.git.credentials import ANONYMOUS
 from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
 from windlass.objects.names import Key
+from windlass.runtime.pending_calls import PendingCalls
 
 KEY = Key("a", "site")
 REMOTE = Remote.parse("https://h/x")
@@ -42,9 +43,11 @@ class _World:
     def __init__(self) -> None:
         self.clock = HandClock()
         self.resolver = _Resolver()
+        self.queued: list[Key] = []
         self.results: list[str] = []
         self.asking = RefPoller(
             self.resolver,  # type: ignore[arg-type]
+            PendingCalls(self.queued.append),
             self.clock,
             on_result=lambda result, _: self.results.append(result),
             rng=random.Random(1),
