@@ -44,7 +44,7 @@ class Lines(RuleBasedStateMachine):
     def add(self, key: str) -> None:
         self.line.promote(self.now)
         self._ripen()
-        self.line.add(key, self.now)
+        self.line.add(key)
         self._ask(key)
 
     @rule(key=KEYS, seconds=SPANS.filter(bool))
@@ -77,7 +77,7 @@ class Lines(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.working)))
         self.line.promote(self.now)
         self._ripen()
-        self.line.done(key, self.now)
+        self.line.done(key)
         self.working.discard(key)
         if key in self.owed:
             self.order.append(key)
@@ -93,12 +93,12 @@ class Lines(RuleBasedStateMachine):
         if not hasattr(self, "line"):
             return
         for key in self.working:
-            self.line.done(key, self.now)
+            self.line.done(key)
         self.now += 100
         while (key := self.line.take(self.now)) is not None:
             self.owed.discard(key)
             self.due.pop(key, None)
-            self.line.done(key, self.now)
+            self.line.done(key)
         assert not self.owed, f"lost: {self.owed}"
         assert not self.due, f"never came: {self.due}"
         assert self.line.depth == self.line.working == self.line.delayed == 0

@@ -10,8 +10,9 @@ that `get` returned belongs to its worker until `done`.
   Added while working: it goes to the end of the line when the work is done, once.
   Added for later: one due time per key, the earliest wins; due means added.
 
-So a key never has two workers, every added key is taken after it was added, and keys are taken in
-the order in which they came into line.
+So a key never has two workers, and every added key is taken after it was added. Namespaces take
+turns, whatever the number of their keys; the keys of one are taken in the order in which they came
+into line.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class KeyOrder(Generic[K]):
     """The order of keys: waiting, being worked on, to be run again, due later."""
 
     def __init__(self) -> None:
-        # Keys in line, oldest first, with the time they came into line.
-        self._waiting: OrderedDict[K, float] = OrderedDict()
+        # Keys in line by namespace, next one first in both; no namespace without keys.
+        self._waiting: OrderedDict[str, OrderedDict[K, None]] = OrderedDict()
         # Keys that a worker holds, until `done`.
         self._working: set[K] = set()
         # Keys added while a worker held them; always a subset of `_working`.
@@ -53,7 +54,7 @@ class KeyOrder(Generic[K]):
 
     @property
     def depth(self) -> int:
-        return len(self._waiting)
+        return sum(map(len, self._waiting.values()))
 
     @property
     def working(self) -> int:
@@ -74,14 +75,14 @@ class KeyOrder(Generic[K]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def add(self, key: K, now: float) -> None:
+    def add(self, key: K) -> None:
         """Bring `key` into line, or have it run again if a worker holds it."""
         if self._closed:
             return
         if key in self._working:
             self._again.add(key)
         else:
-            self._waiting.setdefault(key, now)
+            self._bring_into_line(key)
 
     def add_at(self, key: K, due: float) -> None:
         """Bring `key` into line at `due`, unless it is due earlier."""
@@ -98,7 +99,7 @@ class KeyOrder(Generic[K]):
         while (due := self.next_due()) is not None and due <= now:
             _, _, key = heapq.heappop(self._heap)
             del self._due[key]
-            self.add(key, now)
+            self.add(key)
             promoted += 1
         return promoted
 
@@ -107,16 +108,19 @@ class KeyOrder(Generic[K]):
         self.promote(now)
         if not self._waiting:
             return None
-        key, _ = self._waiting.popitem(last=False)
+        namespace, line = self._waiting.popitem(last=False)
+        key, _ = line.popitem(last=False)
+        if line:
+            self._waiting[namespace] = line
         self._working.add(key)
         return key
 
-    def done(self, key: K, now: float) -> None:
+    def done(self, key: K) -> None:
         """Give `key` back after its work; it comes into line if it was added meanwhile."""
         self._working.remove(key)
         if key in self._again:
             self._again.discard(key)
-            self._waiting[key] = now
+            self._bring_into_line(key)
 
     def close(self, *, drain: bool) -> None:
         """Accept no more keys; with `drain` those in line are still served."""
@@ -126,6 +130,10 @@ class KeyOrder(Generic[K]):
         if not drain:
             self._waiting.clear()
             self._again.clear()
+
+    def _bring_into_line(self, key: K) -> None:
+        namespace = getattr(key, "namespace", "")
+        self._waiting.setdefault(namespace, OrderedDict()).setdefault(key)
 
     def _compact(self) -> None:
         """Drop stale rows: a key rescheduled over and over must not grow the heap."""
@@ -182,7 +190,7 @@ class KeyedQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Reconcile `key` as soon as a worker is free."""
-        self._order.add(key, _now())
+        self._order.add(key)
         self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -217,7 +225,7 @@ class KeyedQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Give `key` back; it is queued again if it was added meanwhile."""
-        self._order.done(key, _now())
+        self._order.done(key)
         self._wakeup.set()
         self._returned.set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.objects.names import Key
 from windlass.runtime.queue import KeyOrder
 
 
@@ -19,7 +20,7 @@ def test_keys_come_out_in_the_order_they_came_in() -> None:
     """A line is first in, first out."""
     line: KeyOrder[str] = KeyOrder()
     for key in "cab":
-        line.add(key, 0)
+        line.add(key)
     assert taken(line) == ["c", "a", "b"]
 
 
@@ -27,32 +28,32 @@ def test_a_waiting_key_is_added_once() -> None:
     """Ten changes before a pass are one pass."""
     line: KeyOrder[str] = KeyOrder()
     for _ in range(10):
-        line.add("a", 0)
+        line.add("a")
     assert taken(line) == ["a"]
 
 
 def test_a_key_added_while_worked_on_runs_once_more_after() -> None:
     """A change during a pass is seen by exactly one further pass, never by a parallel one."""
     line: KeyOrder[str] = KeyOrder()
-    line.add("a", 0)
+    line.add("a")
     assert taken(line) == ["a"]
-    line.add("a", 1)
-    line.add("a", 2)
+    line.add("a")
+    line.add("a")
     assert taken(line) == []
-    line.done("a", 3)
+    line.done("a")
     assert taken(line) == ["a"]
-    line.done("a", 4)
+    line.done("a")
     assert taken(line) == []
 
 
 def test_a_key_that_runs_again_goes_to_the_end() -> None:
     """A busy key does not push out the others."""
     line: KeyOrder[str] = KeyOrder()
-    line.add("busy", 0)
+    line.add("busy")
     line.take(0)
-    line.add("other", 1)
-    line.add("busy", 1)
-    line.done("busy", 2)
+    line.add("other")
+    line.add("busy")
+    line.done("busy")
     assert taken(line) == ["other", "busy"]
 
 
@@ -65,7 +66,7 @@ def test_the_earliest_of_two_delays_wins(dues: tuple[float, float]) -> None:
     assert line.next_due() == 5
     assert taken(line, 4.9) == []
     assert taken(line, 5) == ["a"]
-    line.done("a", 5)
+    line.done("a")
     assert taken(line, 100) == []
 
 
@@ -73,20 +74,20 @@ def test_a_delay_outlives_a_pass_in_between() -> None:
     """An immediate pass does not swallow a wish for a later one."""
     line: KeyOrder[str] = KeyOrder()
     line.add_at("a", 5)
-    line.add("a", 1)
+    line.add("a")
     assert taken(line, 1) == ["a"]
-    line.done("a", 1)
+    line.done("a")
     assert taken(line, 5) == ["a"]
 
 
 def test_a_key_due_while_worked_on_runs_after() -> None:
     """A due time that comes during a pass is honoured after it."""
     line: KeyOrder[str] = KeyOrder()
-    line.add("a", 0)
+    line.add("a")
     line.add_at("a", 5)
     line.take(0)
     assert taken(line, 6) == []
-    line.done("a", 7)
+    line.done("a")
     assert taken(line, 7) == ["a"]
 
 
@@ -103,18 +104,18 @@ def test_many_earlier_wishes_leave_no_heap_behind() -> None:
 def test_closing_with_drain_serves_what_is_there() -> None:
     """Draining serves the line and what must run again, takes in nothing, and drops delays."""
     line: KeyOrder[str] = KeyOrder()
-    line.add("a", 0)
+    line.add("a")
     line.take(0)
-    line.add("a", 0)
-    line.add("b", 0)
+    line.add("a")
+    line.add("b")
     line.add_at("c", 5)
     line.close(drain=True)
-    line.add("d", 1)
+    line.add("d")
     line.add_at("e", 2)
     assert not line.exhausted
     assert taken(line, 9) == ["b"]
     assert not line.exhausted
-    line.done("a", 9)
+    line.done("a")
     assert taken(line, 9) == ["a"]
     assert line.exhausted
 
@@ -122,17 +123,29 @@ def test_closing_with_drain_serves_what_is_there() -> None:
 def test_closing_without_drain_drops_all() -> None:
     """Dropping leaves only what workers already hold."""
     line: KeyOrder[str] = KeyOrder()
-    line.add("a", 0)
+    line.add("a")
     line.take(0)
-    line.add("a", 0)
-    line.add("b", 0)
+    line.add("a")
+    line.add("b")
     line.close(drain=False)
     assert line.exhausted
-    line.done("a", 1)
+    line.done("a")
     assert taken(line, 9) == []
 
 
 def test_giving_back_what_nobody_took_is_an_error() -> None:
     """A worker cannot give back a key it does not have."""
     with pytest.raises(KeyError):
-        KeyOrder[str]().done("a", 0)
+        KeyOrder[str]().done("a")
+
+
+def test_namespaces_take_turns() -> None:
+    """Many keys of one namespace delay the key of another by one; its own stay in order."""
+    order: KeyOrder[Key] = KeyOrder()
+    for number in range(3):
+        order.add(Key("many", str(number)))
+    order.add(Key("few", "0"))
+    order.add(Key("few", "1"))
+    taken = [order.take(0.0) for _ in range(5)]
+    assert [str(key) for key in taken] == ["many/0", "few/0", "many/1", "few/1", "many/2"]
+    assert order.depth == 0
