@@ -76,9 +76,9 @@ class RunningController:
         self.controller._queue.add(Key(fleet.namespace, name))
 
     async def idle(self) -> bool:
-        """Whether no pass is under way or in line."""
-        queue = self.controller._queue
-        return not queue.depth and not queue.working
+        """Whether no reconcile is under way or in line, and none waits for a remote."""
+        queue, calls = self.controller._queue, self.controller._calls
+        return not queue.depth and not queue.working and not calls._calls
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"windlass_gateways_{name}", labels)
