@@ -66,6 +66,7 @@ TERMINAL_REASONS: Mapping[str, frozenset[str]] = {
             "CommitNotOnRef",
             "GitAuthFailed",
             "HostKeyMismatch",
+            "HostKeyUnknown",
             "SourceTooLarge",
             "UnsafePath",
         }

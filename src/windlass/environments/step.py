@@ -69,6 +69,7 @@ _SOURCE_REASONS = {
     "SecretMissing": "GitAuthFailed",
     "SecretKeyMissing": "GitAuthFailed",
     "HostKeyMismatch": "HostKeyMismatch",
+    "HostKeyUnknown": "HostKeyUnknown",
     "RepoNotFound": "RepoNotFound",
     "RefNotFound": "RefNotFound",
     "CommitNotOnRef": "CommitNotOnRef",

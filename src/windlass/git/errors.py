@@ -12,6 +12,7 @@ REASONS = frozenset(
     {
         "AuthFailed",
         "HostKeyMismatch",
+        "HostKeyUnknown",
         "NotFound",
         "RefNotFound",
         "CommitUnreachable",

@@ -36,17 +36,15 @@ def command(
 
 def check(remote: Remote, credentials: Credentials) -> None:
     """Raise what ssh could only fail with, before any connection is made."""
-    if credentials.host_key_verification:
-        if not credentials.known_hosts.strip():
-            raise GitError(
-                "HostKeyMismatch",
-                f"no known_hosts for {remote.host}: give its host key, or disable verification",
-            )
-        if not known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port):
-            name = known_hosts.lookup_name(remote.host, remote.port)
-            raise GitError("HostKeyMismatch", f"known_hosts has no usable entry for {name}")
+    known = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
+    if credentials.host_key_verification and not known:
+        name = known_hosts.lookup_name(remote.host, remote.port)
+        raise GitError(
+            "HostKeyUnknown",
+            f"add the host key of {name} to known_hosts in the Secret with the SSH key",
+        )
     if not credentials.ssh_key:
-        raise GitError("AuthFailed", f"{remote.host} is reached by ssh and there is no SSH key")
+        raise GitError("AuthFailed", f"no SSH key for {remote.host}; add one to the Secret")
 
 
 def configuration(

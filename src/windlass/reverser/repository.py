@@ -23,6 +23,7 @@ from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
+from windlass.git.format import known_hosts
 from windlass.git.format.refs import RefListing
 from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.git.runner import check_transport
@@ -241,7 +242,7 @@ class RepositoryReconciler:
                 ),
             )
         except GitError as error:
-            translated = _translate_git_error(error)
+            translated = _translate_git_error(error, repository.spec, remote)
             until = now + min(self._check_seconds or 60.0, 15.0)
             self._failures[key] = _FailedCheck(trigger, translated, until)
             raise translated from error
@@ -284,8 +285,23 @@ _STALLED_REASONS = {
 }
 
 
-def _translate_git_error(error: GitError) -> WindlassError:
+def _translate_git_error(error: GitError, spec: GitRepoConfigSpec, remote: Remote) -> WindlassError:
     """A git error as the condition of a GitRepoConfig reports it."""
+    if error.reason == "HostKeyUnknown":
+        return Stalled(error.reason, _host_key_remedy(spec, remote))
     if error.reason in _STALLED_REASONS:
         return Stalled(_STALLED_REASONS[error.reason], error.message)
     return Retryable("ConnectionFailed", f"{error.reason}: {error.message}")
+
+
+def _host_key_remedy(spec: GitRepoConfigSpec, remote: Remote) -> str:
+    """Where the missing key of the host can be added."""
+    name = known_hosts.lookup_name(remote.host, remote.port)
+    secret, hosts = spec.secret_ref, spec.known_hosts_ref
+    if hosts is not None:
+        return (
+            f"add the host key of {name} to {hosts.key} in {hosts.kind} {hosts.name}; known_hosts "
+            "in the Secret named by spec.secretRef has precedence"
+        )
+    place = f"known_hosts in Secret {secret.name}, or" if secret is not None else "a ConfigMap and"
+    return f"add the host key of {name} to {place} set spec.knownHostsRef"

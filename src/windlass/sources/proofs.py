@@ -12,8 +12,8 @@ commit found on a branch is remembered for the tip it was found under.
 
 | Cause                                                                   | Decision      |
 |-------------------------------------------------------------------------|---------------|
-| AuthFailed, HostKeyMismatch, RepoNotFound, RefNotFound, HostBlocked,     | Stalled, and  |
-| CommitUnreachable, TLSFailed                                            | again in 5 min|
+| AuthFailed, HostKeyMismatch, HostKeyUnknown, RepoNotFound, RefNotFound,  | Stalled, and  |
+| HostBlocked, CommitUnreachable, TLSFailed                               | again in 5 min|
 | Timeout, TooLarge, Corrupt, Unavailable                                 | Retryable     |
 | SecretMissing, SecretKeyMissing (`credentials`)                         | Waiting       |
 """

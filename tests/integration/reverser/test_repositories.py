@@ -139,14 +139,18 @@ def test_a_created_branch_starts_at_the_default_branch(mirrored: MirroredNamespa
 def test_ssh_needs_host_keys_unless_told_otherwise(
     mirrored: MirroredNamespace, tmp_path: Path
 ) -> None:
-    """HostKeyMismatch before any login; Disabled works, and the condition says what it costs."""
+    """HostKeyUnknown before any login; Disabled works, and the condition says what it costs."""
     with running_ssh_server(tmp_path) as served:
         commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         spec: dict[str, Any] = {"repoUrl": served.remote("a").url}
         secret = mirrored.secret(identity=served.key.decode())
         mirrored.admin.apply(secret, mirrored.repo_config(spec))
-        ready = mirrored.await_condition("gitrepoconfig", "repo", "HostKeyMismatch")
+        ready = mirrored.await_condition("gitrepoconfig", "repo", "HostKeyUnknown")
         assert ready["status"] == "False"
+        assert (
+            "to known_hosts in Secret git-credentials, or set spec.knownHostsRef"
+            in ready["message"]
+        )
         assert mirrored.condition("gitrepoconfig", "repo", "Stalled")["status"] == "True"
         assert served.logins == []
         mirrored.admin.apply(mirrored.repo_config({**spec, "hostKeyVerification": "Disabled"}))

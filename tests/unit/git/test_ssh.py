@@ -35,7 +35,10 @@ def test_without_host_keys_nothing_is_connected(known: bytes) -> None:
     """Strict verification without a key for the host fails before any connection."""
     with pytest.raises(GitError) as caught:
         ssh.check(REMOTE, Credentials(ssh_key=OPEN, known_hosts=known))
-    assert caught.value.reason == "HostKeyMismatch"
+    assert caught.value.reason == "HostKeyUnknown"
+    assert caught.value.message == (
+        "add the host key of [host]:2222 to known_hosts in the Secret with the SSH key"
+    )
 
 
 def test_without_a_key_nothing_is_connected() -> None:

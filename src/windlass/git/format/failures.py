@@ -22,6 +22,8 @@ _LINE_CHARS = 4096
 
 _OURS: tuple[tuple[str, str], ...] = (
     (
+        # A host without any known key never gets here (`ssh.check`), so where ssh knows no key of
+        # the offered type, it knows one of another type: the host differs from what is expected.
         "HostKeyMismatch",
         r"host key verification failed|identification has changed|host key is known"
         r"|bad server host key|invalid key length",
@@ -137,6 +139,7 @@ NEEDS_A_PERSON = frozenset(
     {
         "AuthFailed",
         "HostKeyMismatch",
+        "HostKeyUnknown",
         "RepoNotFound",
         "CommitUnreachable",
         "HostBlocked",
@@ -159,6 +162,7 @@ _NAMES = {
 
 _REMEDIES = {
     "AuthFailed": "check user, token or key in the Secret, and that it may read the repository",
+    "HostKeyUnknown": "or set spec.git.auth.sshKey.knownHostsSecretRef",
     "RepoNotFound": "check the URL; many hosts answer like this where credentials may not read",
 }
 
