@@ -130,8 +130,8 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
         kept = {_path(mirrored, "kept")}
         eventually(lambda: mirrored.files().keys() == kept, "only what is selected", seconds=60.0)
     told = "\n".join(one.body for one in mirrored.commits())
-    assert "1 object no longer mirrored: its type is excluded by --discovery-exclude" in told
-    assert "1 object no longer mirrored: no rule selects it" in told
+    assert "1 object no longer mirrored: type excluded by --discovery-exclude" in told
+    assert "1 object no longer mirrored: not selected by any rule" in told
     admin_user(mirrored).delete("watchrule", "rule")
     with running_operator(desk, tmp_path / "last", *changed, authors=False):
         eventually(lambda: not mirrored.files(), "no file without any rule", seconds=60.0)

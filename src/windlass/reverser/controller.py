@@ -460,5 +460,5 @@ class Reverser:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self.mirror.workers.drain()
         except TimeoutError:
-            _log.warning("not everything was pushed before the end; the next start derives it")
+            _log.warning("shutdown timed out with unpushed changes; the next start finds them")
         await self._calls.close()

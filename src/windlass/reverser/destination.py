@@ -108,8 +108,9 @@ class DestinationReconciler:
         try:
             destination = GitDestination.decode(raw)
             # After a start its repository comes first; until then nothing has failed.
-            if self._repositories.is_unchecked(repository_key(destination)):
-                return status.destination_pending("its GitRepoConfig is being looked at")
+            repository = repository_key(destination)
+            if self._repositories.is_unchecked(repository):
+                return status.destination_pending(f"waiting for GitRepoConfig {repository}")
             self._mirror.start_writing(self._target(destination))
             self._notify_worker(destination)
         except WindlassError:
@@ -207,14 +208,14 @@ class DestinationReconciler:
         if destination.spec.branch not in config.spec.allowed_branches:
             raise Stalled(
                 "BranchNotAllowed",
-                f"GitRepoConfig {repository} does not list branch {destination.spec.branch} in "
-                "spec.allowedBranches; add it there or choose another branch",
+                f"branch {destination.spec.branch} is not in spec.allowedBranches of GitRepoConfig "
+                f"{repository}; add it or choose another branch",
             )
         reachable = self._repositories.reachable(repository)
         if reachable is None:
             raise Waiting(
                 "GitRepoConfigNotReady",
-                f"GitRepoConfig {repository} has not reached its remote yet; see its status",
+                f"waiting for GitRepoConfig {repository} to reach its remote; see its status",
                 after=30.0,
             )
         return reachable

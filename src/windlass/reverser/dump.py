@@ -102,11 +102,11 @@ def _refuse_unknown(selection: DumpSelection, scopes: list[SelectedScope]) -> No
     known = {name for scope in scopes for name in (scope.gvr.resource, _qualified_name(scope))}
     unknown = [entry for entry in selection.include if entry.lower() not in known]
     if unknown:
-        where = " with a namespace" if selection.namespaces else ""
+        namespaced = "namespaced " if selection.namespaces else ""
         raise WindlassError(
             "NotServed",
-            f"--include {unknown[0]}: no such type{where} can be mirrored from this cluster; "
-            "say [group/]resource as in `kubectl api-resources`",
+            f"--include {unknown[0]}: the cluster serves no such {namespaced}type that can be "
+            "mirrored; use [group/]resource as in `kubectl api-resources`",
         )
 
 
@@ -189,11 +189,12 @@ class Dump:
         try:
             existing = folder_claim.parse_claim(content) if content is not None else None
         except folder_claim.ClaimUnreadable as error:
-            text = f"{error}; remove the file if the directory may be used"
+            text = f"{error}; delete the file if the directory may be used"
             raise WindlassError("FolderClaimed", text) from error
         verdict = folder_claim.judge_claim(existing, self._claim, existing_destinations=frozenset())
-        if isinstance(verdict, folder_claim.ForeignClaim):
-            raise WindlassError("FolderClaimed", verdict.message)
+        if existing is not None and isinstance(verdict, folder_claim.ForeignClaim):
+            text = f"directory is claimed by {existing.holder}; choose another directory"
+            raise WindlassError("FolderClaimed", text)
         self._claimed = not isinstance(verdict, folder_claim.Unclaimed)
         if self._writes and verdict != folder_claim.OwnClaim(outdated=False):
             self._directory.write(folder_claim.FILE_NAME, folder_claim.render_claim(self._claim))
@@ -209,7 +210,7 @@ class Dump:
             self.difference.unreadable.append(f"{scope.gvr}: {error.message}")
             return
         if listing.nameless:
-            self.difference.unreadable.append(f"{scope.gvr}: an object without a readable name")
+            self.difference.unreadable.append(f"{scope.gvr}: an object has no readable name")
         elif self._prunes and self._claimed:
             await self._prune(scope, kind, listing)
 

@@ -35,7 +35,9 @@ class EventQueue:
         try:
             self._waiting.put_nowait((destination, event, transition))
         except asyncio.QueueFull:
-            _log.warning("event left out", destination=str(destination), reason=event.reason)
+            _log.warning(
+                "Event dropped; queue is full", destination=str(destination), reason=event.reason
+            )
 
     async def run(self) -> None:
         """Record until cancelled."""

@@ -21,10 +21,10 @@ def push_events(
     """Events of an acknowledged push that created the branch or claimed the folder."""
     events = []
     if creates:
-        text = f"branch {branch} was made"
+        text = f"created branch {branch}"
         events.append(OutcomeEvent("Normal", EventReason.BRANCH_CREATED, text))
     if claims:
-        text = f"folder {folder} of branch {branch} belongs to this destination now"
+        text = f"claimed folder {folder} on branch {branch}"
         events.append(OutcomeEvent("Normal", EventReason.DESTINATION_CLAIMED, text))
     return tuple(events)
 
@@ -34,8 +34,8 @@ def history_rewritten(branch: str, tip: str, lost: str) -> OutcomeEvent:
     return OutcomeEvent(
         "Warning",
         EventReason.REMOTE_REWOUND,
-        f"branch {branch} was rewritten: {tip[:8]} does not descend from {lost[:8]}, which was "
-        "pushed last; what is missing is written again on top of it",
+        f"branch {branch} was rewritten: {tip[:8]} does not contain {lost[:8]}, the commit pushed "
+        "last; missing changes will be pushed again",
     )
 
 
@@ -44,8 +44,7 @@ def destination_moved(branch: str, folder: str, remote: str) -> OutcomeEvent:
     return OutcomeEvent(
         "Normal",
         EventReason.DESTINATION_MOVED,
-        f"folder {folder} of branch {branch} on {remote} is no longer written; what it holds "
-        "stays there as it is",
+        f"no longer writing to folder {folder} on branch {branch} of {remote}; its files are kept",
     )
 
 
@@ -54,7 +53,7 @@ def type_forbidden(scope: str, detail: str) -> OutcomeEvent:
     return OutcomeEvent(
         "Warning",
         EventReason.TYPE_FORBIDDEN,
-        f"{scope} may not be read: {detail}; its files stay as they are until it may",
+        f"{scope} cannot be listed or watched: {detail}; its files are kept unchanged",
     )
 
 
@@ -63,7 +62,7 @@ def object_undecodable(identity: Identity, detail: str) -> OutcomeEvent:
     return OutcomeEvent(
         "Warning",
         EventReason.OBJECT_UNDECODABLE,
-        f"{identity} cannot be read: {detail}; its file stays as it is until it can",
+        f"{identity} cannot be decoded: {detail}; its file is kept unchanged",
     )
 
 
@@ -74,7 +73,7 @@ def secrets_exposed(identities: tuple[Identity, ...]) -> OutcomeEvent:
     return OutcomeEvent(
         "Warning",
         EventReason.SECRETS_EXPOSED,
-        f"{named}{f' and {more} more' if more > 0 else ''}: the file in Git held values in plain "
-        "text; they are redacted from the next commit on, but earlier history keeps them: change "
-        "the values, then rewrite the history if others can read it",
+        f"{named}{f' and {more} more' if more > 0 else ''}: Git contains plain-text values; they "
+        "are redacted from the next commit on but remain in the history: rotate them, then "
+        "rewrite the history if others can read it",
     )

@@ -43,7 +43,7 @@ class MirrorMetrics:
         """Count an object that is not mirrored; logs the reasons that need a user."""
         self.metrics.skips.inc(reason)
         if reason in (SkipReason.UNDECODABLE, SkipReason.PATH_OCCUPIED):
-            _log.warning("object left out", identifier=str(identity), reason=reason)
+            _log.warning("object skipped", identifier=str(identity), reason=reason)
 
     def stream_changed(self, stream: Stream) -> None:
         """Count what changed in a stream since the last call for it."""

@@ -53,7 +53,7 @@ def _decode_salt(secret: Object) -> bytes:
         metadata = secret["metadata"]
         raise Fatal(
             "SaltInvalid",
-            f"Secret {metadata['namespace']}/{metadata['name']} does not hold {BYTES} bytes under "
+            f"Secret {metadata['namespace']}/{metadata['name']} must contain {BYTES} bytes under "
             f"{_KEY}; restore it, or delete it to have all Secret files redacted anew",
         )
     return salt

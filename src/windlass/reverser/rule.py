@@ -68,7 +68,7 @@ class RuleReconciler:
             return await self._reconcile_deleted(key)
         catalog = self._catalog()
         if catalog is None:
-            return status.rule_pending("the served types are being looked at")
+            return status.rule_pending("waiting for API discovery")
         try:
             rule = self._decode(raw)
             resolution = self._resolve(rule, catalog)

@@ -46,7 +46,7 @@ from datetime import datetime
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.objects.condition import Condition, Status
-from windlass.objects.names import JSON, Key, Object
+from windlass.objects.names import JSON, Key, Object, format_count
 from windlass.reverser.attribution.webhook_coverage import AttributionState
 from windlass.reverser.selection.rules import RuleResolution
 from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Verdict
@@ -60,7 +60,7 @@ TRANSPORT_VERIFIED = "TransportVerified"
 def repository_checking(*, after: float) -> Outcome:
     """The outcome for a remote that was not queried yet."""
     return Outcome(
-        ready=Verdict("Unknown", "Checking", "the remote is being asked"),
+        ready=Verdict("Unknown", "Checking", "checking remote"),
         reconciling=True,
         requeue_after=after,
     )
@@ -82,8 +82,8 @@ def repository_reachable(
         TRANSPORT_VERIFIED,
         "False",
         "HostKeyVerificationDisabled",
-        "spec.hostKeyVerification is Disabled: anybody in between can read and change what is "
-        "sent; set it to Strict and give the host keys",
+        "spec.hostKeyVerification is Disabled, so the connection can be intercepted; set it to "
+        "Strict and provide the host keys",
     )
     return Outcome(
         ready=_repository_ready(rows, missing, empty=not refs),
@@ -107,21 +107,23 @@ def _repository_ready(rows: list[Object], missing: list[str], *, empty: bool) ->
         return Verdict(
             "False",
             "BranchNotFound",
-            f"the remote has no branch {', '.join(missing)}; create it, remove it from "
-            "spec.allowedBranches, or let a GitDestination create it with spec.createBranch",
+            f"{'branch' if len(missing) == 1 else 'branches'} not found: {', '.join(missing)}; "
+            "create in the remote, remove from spec.allowedBranches, or set spec.createBranch in "
+            "a GitDestination",
         )
     if empty:
         return Verdict(
             "True", "EmptyRepository", "repository is empty; the first push will create the branch"
         )
     tips = ", ".join(_branch_tip(row) for row in rows)
-    return Verdict("True", "BranchFound", f"All {len(rows)} branches validated: {tips}")
+    count = format_count(len(rows), "branch", "branches")
+    return Verdict("True", "BranchFound", f"{count} validated: {tips}")
 
 
 def _branch_tip(row: Object) -> str:
-    return (
-        f"{row['name']}@{row['sha'][:_SHORT_SHA]}" if "sha" in row else f"{row['name']} (to come)"
-    )
+    if "sha" in row:
+        return f"{row['name']}@{row['sha'][:_SHORT_SHA]}"
+    return f"{row['name']} (pending creation)"
 
 
 def repository_unreachable(error: WindlassError, remote: str, *, after: float) -> Outcome:
@@ -277,14 +279,14 @@ def _destination_ready(progress: DestinationProgress) -> Verdict:
     if progress.error is not None:
         return Verdict("False", progress.error.reason, progress.error.message)
     if not progress.is_open:
-        return Verdict("Unknown", "Validating", "looking at the branch")
-    return Verdict("True", "Ready", f"{_count_text(progress.objects, 'object')} mirrored")
+        return Verdict("Unknown", "Validating", "checking branch")
+    return Verdict("True", "Ready", f"{format_count(progress.objects, 'object')} mirrored")
 
 
 def _synced_condition(progress: DestinationProgress) -> Condition:
     streams = progress.streams
     if progress.is_synced:
-        text = "all watches synced" if streams.total else "no rule selects this destination"
+        text = "all watches synced" if streams.total else "no rule refers to this destination"
         return Condition(SYNCED, "True", "Synced", text)
     if not progress.all_scopes_synced and (streams.restarting or streams.forbidden):
         text = "incomplete snapshots: " + "; ".join(progress.waiting_for)
@@ -302,12 +304,8 @@ def _synced_condition(progress: DestinationProgress) -> Condition:
 
 def _pending_text(progress: DestinationProgress) -> str:
     if not progress.pending:
-        return "a snapshot is being compared with Git"
-    return f"{_count_text(progress.pending, 'change')} waiting to be pushed"
-
-
-def _count_text(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        return "comparing a snapshot with Git"
+    return f"{format_count(progress.pending, 'change')} waiting to be pushed"
 
 
 def _attributed_condition(progress: DestinationProgress) -> Condition:
@@ -318,11 +316,11 @@ def _attributed_condition(progress: DestinationProgress) -> Condition:
 
 
 _ATTRIBUTED_MESSAGES: dict[AttributionState, str] = {
-    "Receiving": "admission requests are recorded",
-    "Starting": "admission requests are not recorded completely yet; changes have no author "
-    "until they are",
-    "NoAdmissionCalls": "objects change, but no admission request arrives, so changes have no "
-    "author; check the ValidatingWebhookConfiguration, its Service and the network between",
+    "Receiving": "receiving admission requests",
+    "Starting": "admission records are incomplete after a start; changes have no author until "
+    "they are complete",
+    "NoAdmissionCalls": "objects change but no admission requests arrive, so changes have no "
+    "author; check the ValidatingWebhookConfiguration, its Service and the network",
 }
 
 
@@ -335,18 +333,18 @@ def _transition_events(
         yield OutcomeEvent("Normal", EventReason.SECRETS_REDACTED, _SECRETS_CONDITION.message)
     recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
     if recovered and progress.is_open and progress.error is None:
-        text = "the remote answers again; what waited is written"
+        text = "remote is reachable again; pending changes will be pushed"
         yield OutcomeEvent("Normal", EventReason.GIT_RECOVERED, text)
     pushed = progress.is_synced and progress.last_time is not None
     if pushed and (is_new or synced is None or synced.reason == SEEDING):
-        text = f"first sync completed: {_count_text(progress.objects, 'object')} mirrored"
+        text = f"first sync completed: {format_count(progress.objects, 'object')} mirrored"
         yield OutcomeEvent("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
     was_lost = attributed is not None and attributed.reason == "NoAdmissionCalls"
     if progress.attributed == "NoAdmissionCalls" and not was_lost:
-        text = "objects change, but no admission call arrives"
+        text = "objects change but no admission requests arrive"
         yield OutcomeEvent("Warning", EventReason.ATTRIBUTION_LOST, text)
     if progress.attributed == "Receiving" and was_lost:
-        text = "admission calls arrive again"
+        text = "admission requests arrive again"
         yield OutcomeEvent("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
 
 
@@ -354,7 +352,7 @@ _SECRETS_CONDITION = Condition(
     SECRETS_PROTECTED,
     "True",
     "Redacted",
-    "values of Secrets are replaced by keyed digests; such files cannot be applied, and earlier "
+    "Secret values are replaced by keyed digests; such files cannot be applied, and earlier "
     "history is not rewritten",
 )
 
@@ -423,7 +421,7 @@ def _is_starting(resolved: JSON) -> bool:
 
 def ingestion_disabled() -> Outcome:
     """The outcome for a rule while watch ingestion is disabled."""
-    text = "watch ingestion is off (--enable-watch-ingestion=false); nothing is mirrored"
+    text = "watch ingestion is disabled (--enable-watch-ingestion=false); nothing is mirrored"
     return Outcome(ready=Verdict("False", "IngestionDisabled", text))
 
 
@@ -432,7 +430,7 @@ def _rule_ready(resolution: RuleResolution, destination: Key, destination_ready:
         return Verdict(
             "False",
             "NoResourceResolved",
-            "no entry selects a served type (see status.unresolved); one that appears is taken up",
+            "no entry selects a served type (see status.unresolved); will start when one is served",
         )
     if not destination_ready:
         return Verdict(
@@ -440,14 +438,16 @@ def _rule_ready(resolution: RuleResolution, destination: Key, destination_ready:
             "GitDestinationNotReady",
             f"GitDestination {destination} is not Ready; see its status",
         )
-    return Verdict("True", "Ready", f"selects {len(resolution.scopes)} types")
+    return Verdict(
+        "True", "Ready", f"{format_count(len(resolution.scopes), 'resource type')} selected"
+    )
 
 
 def _resolved_condition(resolution: RuleResolution, failed_groups: Collection[str]) -> Condition:
     rows = resolution.unresolved
     if not rows:
-        return Condition(RESOURCES_RESOLVED, "True", "AllResolved", "every entry selects a type")
-    text = "not resolved: " + ", ".join(f"{row.entry} ({row.reason})" for row in rows[:5])
+        return Condition(RESOURCES_RESOLVED, "True", "AllResolved", "all entries resolved")
+    text = "unresolved: " + ", ".join(f"{row.entry} ({row.reason})" for row in rows[:5])
     reasons = {row.reason for row in rows}
     if failed_groups and reasons & {"DiscoveryDegraded", "NotServed"}:
         text += f"; {_failed_groups_text(sorted(group or 'core' for group in failed_groups))}"

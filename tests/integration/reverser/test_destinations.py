@@ -166,7 +166,7 @@ def test_a_moved_destination_leaves_its_old_folder(mirrored: MirroredNamespace) 
     assert _tree(mirrored, old) == before
     moved = [row for row in admin_user(mirrored).list("events") if row["reason"] == MOVED]
     assert len(moved) == 1
-    assert f"folder {old} of branch main" in moved[0]["message"]
+    assert f"folder {old} on branch main" in moved[0]["message"]
 
 
 @pytest.mark.scenario("A17")

@@ -92,7 +92,7 @@ async def test_a_nameless_object_makes_a_list_prove_nothing(tmp_path: Path) -> N
     """SNP-1: the object without a name may be the one whose file would go."""
     await _dump(FakeApi(["one", "two"]), tmp_path)
     dump = await _dump(FakeApi(["one"], [b'{"metadata":{}}']), tmp_path)
-    assert dump.difference.unreadable == ["v1/configmaps: an object without a readable name"]
+    assert dump.difference.unreadable == ["v1/configmaps: an object has no readable name"]
     assert _files(tmp_path) == {"one.yaml", "two.yaml"}
 
 
@@ -114,7 +114,7 @@ async def test_what_stood_there_before_the_claim_stays(tmp_path: Path) -> None:
 async def test_a_claim_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """SNP-11: it is named and stays; nothing is written beside it."""
     (tmp_path / folder_claim.FILE_NAME).write_text("somebody else's notes\n")
-    with pytest.raises(WindlassError, match="line 1 is not understood; remove the file"):
+    with pytest.raises(WindlassError, match="line 1 is invalid; delete the file"):
         await _dump(FakeApi(["one"]), tmp_path)
     assert not (tmp_path / "v1").exists()
 
@@ -122,5 +122,6 @@ async def test_a_claim_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_a_type_that_does_not_exist_is_told() -> None:
     """A misspelt --include is an error that names it, not an empty dump."""
     choice = DumpSelection(include=("configmaps", "apps/deploymnts"))
-    with pytest.raises(WindlassError, match="--include apps/deploymnts: no such type"):
+    expected = "--include apps/deploymnts: the cluster serves no such type"
+    with pytest.raises(WindlassError, match=expected):
         dump._refuse_unknown(choice, [SCOPE])

@@ -99,7 +99,7 @@ def test_what_its_controller_takes_over_leaves_by_a_sync_that_says_so(
         line = f"REMOVE {mirrored.folder}/{path}"
         (commit,) = [one for one in commits if line in one.body]
         assert commit.subject.startswith("[SYNC] ")
-        assert "no longer mirrored: an object that its controller recreates" in commit.body
+        assert "no longer mirrored: owned by a controller" in commit.body
         assert commit.trailer("Attribution") == "sync"
     assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
 

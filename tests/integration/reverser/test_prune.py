@@ -63,7 +63,9 @@ def test_files_of_a_deleted_rule_go_and_shared_ones_stay(mirrored: MirroredNames
     mirrored.await_condition("watchrule", "more", "Ready")
     admin_user(mirrored).delete("watchrule", "rule")
     eventually(lambda: mirrored.files().keys() == {maps}, "the file of the Service gone")
-    assert "1 object no longer mirrored: no rule selects it" in _removal(mirrored, services).body
+    assert (
+        "1 object no longer mirrored: not selected by any rule" in _removal(mirrored, services).body
+    )
     admin_user(mirrored).delete("watchrule", "more")
     eventually(lambda: not mirrored.files(), "the last file gone")
     assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]

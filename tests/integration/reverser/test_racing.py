@@ -82,7 +82,7 @@ async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
     assert {row.partition("|")[0] for row in _ours(crowd)} == set(PEOPLE)
     assert git(crowd.repository, "rev-list", "--merges", "main") == ""
     assert crowd.heard.races >= 3
-    told = [row["reason"] for row in logs if row["event"] == "push failed"]
+    told = [row["reason"] for row in logs if row["event"] == "push failed; retrying"]
     assert told == ["PushRaced"]
     git(crowd.repository, "fsck", "--strict")
 
@@ -193,8 +193,8 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
     assert crowd.party.error is None
     lines = [(row["event"], row.get("reason") or row.get("after")) for row in logs]
     assert [line for line in lines if line[0].startswith("push")] == [
-        ("push failed", "GitUnavailable"),
-        ("push failed", "PushRaced"),
+        ("push failed; retrying", "GitUnavailable"),
+        ("push failed; retrying", "PushRaced"),
         ("push recovered", "PushRaced"),
     ]
 
@@ -215,4 +215,6 @@ async def test_a_remote_that_is_away_has_one_name(
             git_host.server.faults.clear()
     assert crowd.party.error is not None
     assert crowd.party.error.reason == "GitUnavailable"
-    assert [row["reason"] for row in logs if row["event"] == "push failed"] == ["GitUnavailable"]
+    assert [row["reason"] for row in logs if row["event"] == "push failed; retrying"] == [
+        "GitUnavailable"
+    ]

@@ -37,7 +37,7 @@ def test_a_reachable_branch_is_found(mirrored: MirroredNamespace) -> None:
     _repository(mirrored)
     ready = mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
     assert ready["status"] == "True"
-    assert ready["message"].startswith("All 1 branches validated")
+    assert ready["message"].startswith("1 branch validated")
     assert f"main@{tip[:8]}" in ready["message"]
     status = mirrored.admin.get("gitrepoconfig", "repo")["status"]
     assert status["branches"] == [{"name": "main", "state": "Found", "sha": tip}]

@@ -83,7 +83,7 @@ def test_a_file_that_showed_a_copy_is_rewritten_with_an_event(mirrored: Mirrored
     (told,) = eventually(lambda: _exposures(mirrored), "the Event")
     assert told["type"] == "Warning"
     assert f"v1/secrets/{namespace}/door" in told["message"]
-    assert "earlier history keeps them" in told["message"]
+    assert "remain in the history" in told["message"]
     admin.merge("secret", "door", {"metadata": {"annotations": {"kapp.k14s.io/original": "x"}}})
     eventually(lambda: len(mirrored.commits()) >= 3, "a later commit")
     assert len(_exposures(mirrored)) == 1

@@ -55,9 +55,9 @@ async def test_too_many_events_are_left_out() -> None:
 def test_an_object_that_cannot_be_read_is_named() -> None:
     """The text says which object, why, and what becomes of its file."""
     identity = Identity(GVR("", "v1", "configmaps"), "team", "bad")
-    notice = events.object_undecodable(identity, "an integer beyond 64 bits")
+    notice = events.object_undecodable(identity, "an integer exceeds 64 bits")
     assert notice.reason == "ObjectUndecodable"
-    for text in ("v1/configmaps/team/bad", "beyond 64 bits", "its file stays"):
+    for text in ("v1/configmaps/team/bad", "exceeds 64 bits", "its file is kept"):
         assert text in notice.message
 
 

@@ -44,14 +44,14 @@ def test_found_branches_are_named_with_their_tips() -> None:
     """The message begins as the specification says and names each tip."""
     verdict = _ready(_reached({"refs/heads/main": _SHA}, "main"))
     assert (verdict.status, verdict.reason) == ("True", "BranchFound")
-    assert verdict.message == "All 1 branches validated: main@01234567"
+    assert verdict.message == "1 branch validated: main@01234567"
 
 
 def test_a_missing_branch_is_named_with_three_ways_out() -> None:
     """The person reads which branch and what can be done."""
     verdict = _ready(_reached({"refs/heads/main": _SHA}, "main", "ghost"))
     assert (verdict.status, verdict.reason) == ("False", "BranchNotFound")
-    assert "no branch ghost" in verdict.message
+    assert "branch not found: ghost;" in verdict.message
     assert "createBranch" in verdict.message
 
 
@@ -198,10 +198,10 @@ def test_a_failing_group_is_named_and_takes_no_blame_for_a_typo() -> None:
     reason, text = said(typo)
     assert reason == "PartlyResolved"
     assert text == (
-        "not resolved: configmapz (NotServed); API group a.io cannot be discovered; "
+        "unresolved: configmapz (NotServed); API group a.io cannot be discovered; "
         "check its APIService"
     )
-    assert said(typo, failed=()) == ("PartlyResolved", "not resolved: configmapz (NotServed)")
+    assert said(typo, failed=()) == ("PartlyResolved", "unresolved: configmapz (NotServed)")
     assert said(hidden)[0] == "DiscoveryDegraded"
     assert "API groups a.io, core cannot be" in said(hidden, failed=("a.io", ""))[1]
     assert "API group" not in said(Unresolved("events", "NeverMirrored"))[1]

@@ -126,7 +126,7 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         if length > _MAX_FRAME_BYTES:
-            raise ValueError(f"a frame of {length} bytes is larger than any word of ours")
+            raise ValueError(f"a frame of {length} bytes exceeds the limit")
         return await reader.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
         return None

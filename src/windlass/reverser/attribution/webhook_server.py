@@ -83,7 +83,7 @@ class AdmissionWebhook:
             self._accept_failed_at = now
             self._lost += [now, now + 1.5 * _ACCEPT_PAUSE_SECONDS]
             self._wake.set()
-            _log.error("connections cannot be accepted", error=error.strerror)
+            _log.error("cannot accept connections", error=error.strerror)
 
     def record_duration(self, seconds: float) -> None:
         """Note how long an answer took, for the next AnsweredFrame."""
@@ -188,7 +188,7 @@ def _raise_open_file_limit() -> None:
 
 def main() -> None:
     """Serve with the descriptors that the command line names."""
-    parser = argparse.ArgumentParser(description="answers admission calls for the controller")
+    parser = argparse.ArgumentParser(description="Admission webhook of the windlass controller.")
     parser.add_argument("--listen-fd", type=int, required=True)
     parser.add_argument("--pair-fd", type=int, required=True)
     parser.add_argument("--log-format", default="auto")

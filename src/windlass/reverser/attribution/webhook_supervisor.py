@@ -75,7 +75,7 @@ class WebhookSupervisor:
             if self._clock.monotonic() - started > 10.0:
                 self._backoff.healthy()
             delay = self._backoff.next_seconds()
-            _log.warning("witness ended; starting another", seconds=round(delay, 2))
+            _log.warning("admission webhook exited; restarting", seconds=round(delay, 2))
             await asyncio.sleep(delay)
 
     def reconfigure(self) -> None:

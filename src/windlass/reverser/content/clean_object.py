@@ -70,7 +70,7 @@ class CleanObject:
         """What kind of excluded object it is, for commit bodies; empty if it is none."""
         if self.noise is not None:
             return noise.DESCRIPTIONS[self.noise]
-        return "an object that its controller recreates" if self.is_controller_owned else ""
+        return "owned by a controller" if self.is_controller_owned else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class ObjectReader:
             )
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict) or not metadata.get("name"):
-            return UnreadableLiveObject(None, "the object has no name")
+            return UnreadableLiveObject(None, "the object has no metadata.name")
         # Items of a list lack apiVersion and kind.
         obj["apiVersion"], obj["kind"] = gvr.api_version, kind
         return self._clean(gvr, obj, metadata)

@@ -23,19 +23,19 @@ OwnObjects = frozenset[tuple[str, str, str]]
 OWN_OBJECT = "OwnObject"
 
 DESCRIPTIONS = {
-    "ApiServerService": "the Service of the API server",
-    "AutoscalerStatus": "a status record of the cluster autoscaler",
-    "Automanaged": "an APIService that the API server manages",
-    "BootstrapToken": "a bootstrap token",
-    "ClusterCA": "a copy of the cluster's CA certificate",
-    "DefaultServiceAccount": "a default ServiceAccount without settings",
-    "HelmRelease": "a release record of Helm",
-    "IPAllocation": "an address that the API server allocated",
-    "LeaderRecord": "a leader election record",
-    "ServerAuthentication": "authentication settings that the API server publishes",
-    "ServiceAccountToken": "a service account token",
-    "TokenTracking": "a tracking record of the API server",
-    OWN_OBJECT: "an object that windlass keeps for itself",
+    "ApiServerService": "Service of the API server",
+    "AutoscalerStatus": "status record of the cluster autoscaler",
+    "Automanaged": "APIService managed by the API server",
+    "BootstrapToken": "bootstrap token",
+    "ClusterCA": "copy of the cluster's CA certificate",
+    "DefaultServiceAccount": "default ServiceAccount without settings",
+    "HelmRelease": "Helm release record",
+    "IPAllocation": "address allocated by the API server",
+    "LeaderRecord": "leader election record",
+    "ServerAuthentication": "authentication settings published by the API server",
+    "ServiceAccountToken": "service account token",
+    "TokenTracking": "tracking record of the API server",
+    OWN_OBJECT: "internal object of windlass",
 }
 """What an object of each sub-code is; part of commit bodies."""
 

@@ -99,12 +99,12 @@ def _token_text(token: bytes) -> str:
 def _error_class(problem: str) -> str:
     """The rule that is broken; the parser's own message could quote the content."""
     if "surrogate" in problem:
-        return "bad UTF-8 or a lone surrogate"
+        return "invalid UTF-8 or a lone surrogate"
     if "depth limit" in problem:
         return f"nesting is deeper than {MAX_DEPTH}"
     if "infinity" in problem:
         return "a number is too large"
-    return "not JSON"
+    return "invalid JSON"
 
 
 def _refuse_long_integers(raw: bytes) -> None:
@@ -116,7 +116,7 @@ def _checked_integer(text: str) -> int:
         value = int(text)
         if _MIN_INTEGER <= value <= _MAX_INTEGER:
             return value
-    raise Undecodable("an integer is larger than 64 bit")
+    raise Undecodable("an integer exceeds 64 bits")
 
 
 def _depth_exceeds(value: JSON, limit: int) -> bool:

@@ -261,9 +261,9 @@ class BranchWorker:
             group.record_disk_failure(error, self._clock.monotonic())
         except Exception as error:
             # The loop must outlive a bug of ours; `_publish` has put the windows back.
-            _log.exception("writing failed", repository=str(group.repository))
+            _log.exception("push cycle failed", repository=str(group.repository))
             internal_error = Retryable(
-                "InternalError", f"{type(error).__name__} while writing; see the log"
+                "InternalError", f"internal error ({type(error).__name__}); see the log"
             )
             group.record_failure(internal_error, self._clock.monotonic())
         finally:
@@ -276,7 +276,7 @@ class BranchWorker:
 
     async def _replace_damaged_store(self, error: StoreCorrupt) -> None:
         """Discard a damaged store; every folder starts empty and every object is listed again."""
-        _log.warning("store damaged; fetching it again", message=error.message)
+        _log.warning("git store is corrupt; fetching it again", message=error.message)
         await self._branch.discard_store()
         for group in self.groups.values():
             for key, folder in group.folders.items():

@@ -108,7 +108,7 @@ def parse_claim(content: bytes) -> FolderClaim:
     """The claim in `content`; raises ClaimUnreadable if it is malformed or of another version."""
     rows = _parse_rows(content)
     if rows.get("claim") != _VERSION:
-        raise ClaimUnreadable(f"{FILE_NAME}: the first line must be `claim: {_VERSION}`")
+        raise ClaimUnreadable(f"{FILE_NAME}: must start with `claim: {_VERSION}`")
     missing = [field for field in _FIELDS if not rows.get(field)]
     if missing:
         raise ClaimUnreadable(f"{FILE_NAME}: line `{missing[0]}:` is missing or empty")
@@ -117,18 +117,18 @@ def parse_claim(content: bytes) -> FolderClaim:
 
 def _parse_rows(content: bytes) -> dict[str, str]:
     if len(content) > _MAX_BYTES:
-        raise ClaimUnreadable(f"{FILE_NAME}: larger than {_MAX_BYTES} bytes")
+        raise ClaimUnreadable(f"{FILE_NAME}: is larger than {_MAX_BYTES} bytes")
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as cause:
-        raise ClaimUnreadable(f"{FILE_NAME}: not UTF-8") from cause
+        raise ClaimUnreadable(f"{FILE_NAME}: is not valid UTF-8") from cause
     rows: dict[str, str] = {}
     for number, line in enumerate((line.removesuffix("\r") for line in lines), start=1):
         field, separator, value = line.partition(": ")
         if not line:
             continue
         if not separator or field not in _FIELDS or field in rows or not value.isprintable():
-            raise ClaimUnreadable(f"{FILE_NAME}: line {number} is not understood")
+            raise ClaimUnreadable(f"{FILE_NAME}: line {number} is invalid")
         rows[field] = value
     return rows
 
@@ -151,7 +151,7 @@ def judge_claim(
     if abandoned or takeover == existing.holder:
         return ClaimTakeover(existing)
     return ForeignClaim(
-        f"the folder belongs to GitDestination {existing.destination} of cluster "
+        f"folder is claimed by GitDestination {existing.destination} of cluster "
         f"{existing.cluster}; choose another baseFolder, or annotate this GitDestination with "
         f"{TAKEOVER_ANNOTATION}: {existing.holder} to take it over"
     )
@@ -200,11 +200,11 @@ def overlap_message(loser: FolderContender, holder: FolderContender) -> str:
     """The condition message of the loser; a holder of another namespace is not named."""
     same_namespace = holder.destination.namespace == loser.destination.namespace
     holder_text = (
-        f"GitDestination {holder.destination} ({holder.folder})"
+        f"folder {holder.folder} of GitDestination {holder.destination}"
         if same_namespace
-        else "another GitDestination"
+        else "the folder of another GitDestination"
     )
     return (
-        f"{holder_text} has a folder on this branch that overlaps {loser.folder}; "
+        f"baseFolder {loser.folder} overlaps {holder_text} on the same branch; "
         "choose another baseFolder"
     )

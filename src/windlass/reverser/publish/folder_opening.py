@@ -169,5 +169,5 @@ def _parse_holder(content: bytes) -> FolderClaim:
         return folder_claim.parse_claim(content)
     except folder_claim.ClaimUnreadable as error:
         raise Stalled(
-            "FolderClaimed", f"{error}; remove the file if the folder may be used"
+            "FolderClaimed", f"{error}; delete the file if the folder may be used"
         ) from error

@@ -102,7 +102,7 @@ class Pusher:
         Raises where the server or the network refuses, and without the lease.
         """
         if not self._hooks.may_push():
-            raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
+            raise Waiting("NotLeader", "not the leader; nothing is pushed", after=1.0)
         started = self._clock.monotonic()
         failpoint.reach("reverser.push.before")
         outcome = await pushing.push(
@@ -120,7 +120,7 @@ class Pusher:
                 self._record_duration(started)
                 return None
             case pushing.Rejected(message=text):
-                raise Stalled("PushRejected", f"{target.remote.display} refused the push: {text}")
+                raise Stalled("PushRejected", f"{target.remote.display} rejected the push: {text}")
             case pushing.Transient(message=text):
                 raise Retryable("GitUnavailable", f"{target.remote.display}: {text}")
             case _:

@@ -94,7 +94,7 @@ class RemoteBranch:
             raise Stalled(
                 "UnsupportedObjectFormat",
                 f"{target.remote.display} uses {listing.object_format} object ids; "
-                "use a repository with SHA-1 ids",
+                "only SHA-1 is supported",
             )
         ref = refs.branch_ref(self.name)
         if ref in listing.refs:
@@ -105,7 +105,7 @@ class RemoteBranch:
             return None, refs.branch_ref(listing.default_branch)
         raise Stalled(
             "BranchNotFound",
-            f"{target.remote.display} has no branch {self.name}; create it, or set "
+            f"branch {self.name} not found in {target.remote.display}; create it, or set "
             "spec.createBranch to start it from the default branch",
         )
 

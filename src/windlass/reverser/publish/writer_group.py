@@ -60,7 +60,7 @@ class WriterGroup:
         """Replace the error; logs only when its reason changes."""
         if self.error is None or self.error.reason != error.reason:
             _log.warning(
-                "push failed",
+                "push failed; retrying",
                 repository=str(self.repository),
                 reason=error.reason,
                 message=error.message,
@@ -70,10 +70,10 @@ class WriterGroup:
     def record_disk_failure(self, error: OSError, now: float) -> None:
         """Keep an error of the work directory as one that is retried."""
         if error.errno == errno.ENOSPC:
-            text = "the work directory is full; free space or enlarge it"
+            text = "the work directory is full; free up or add disk space"
             self.record_failure(Retryable("DiskFull", text), now)
             return
-        text = f"the work directory cannot be used: {error.strerror}"
+        text = f"the work directory is not usable: {error.strerror}"
         self.record_failure(Retryable("GitUnavailable", text), now)
 
     def record_race(self, remote: str, lost: int) -> bool:
@@ -85,7 +85,7 @@ class WriterGroup:
         if self.error is None and lost < _RACES_BEFORE_REPORT:
             return False
         is_new = self.error is None or self.error.reason != EventReason.PUSH_RACED
-        text = f"{remote}: other writers push faster than our commits land; retrying"
+        text = f"{remote}: other writers keep pushing first; retrying"
         self._set_error(Retryable(EventReason.PUSH_RACED, text))
         return is_new
 

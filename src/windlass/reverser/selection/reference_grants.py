@@ -94,15 +94,15 @@ def _check_grant(
 def access_denied_message(kind: TargetKind, target: Key, referrer: str) -> str:
     """REF-3: the same text, whether or not the object exists."""
     return (
-        f"{kind} {target} does not exist or does not grant namespace {referrer}; "
-        f"its owner can add it to spec.allowedNamespaces, or create one in {referrer}"
+        f"{kind} {target} not found or not shared with namespace {referrer}; ask its owner to add "
+        f"{referrer} to spec.allowedNamespaces, or create one in {referrer}"
     )
 
 
 def _namespace_not_allowed_message(target: Key, install_namespace: str) -> str:
     return (
-        f"GitDestination {target} lies in a namespace that cluster rules may not feed; "
-        f"name one in {install_namespace}, or start windlass with "
+        f"GitDestination {target} is not allowed as a destination for ClusterWatchRules; use one "
+        f"in namespace {install_namespace}, or start windlass with "
         f"--cluster-destination-namespaces={target.namespace}"
     )
 
@@ -111,4 +111,4 @@ def _not_found(kind: TargetKind, target: Key) -> Permission:
     reason: RefusalReason = (
         "GitRepoConfigNotFound" if kind == "GitRepoConfig" else "GitDestinationNotFound"
     )
-    return Permission(reason, f"{kind} {target} does not exist; create it or fix the reference")
+    return Permission(reason, f"{kind} {target} not found; create it or fix the reference")

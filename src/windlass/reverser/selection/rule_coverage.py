@@ -29,9 +29,9 @@ from windlass.reverser.selection.routes import ScopeKey
 from windlass.reverser.selection.rules import RuleResolution, SelectionRule
 from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
-NO_RULE = "no rule selects it"
-OTHER_VERSION = "its type is mirrored in another version"
-EXCLUDED = "its type is excluded by --discovery-exclude"
+NO_RULE = "not selected by any rule"
+OTHER_VERSION = "mirrored in another API version"
+EXCLUDED = "type excluded by --discovery-exclude"
 
 _REQUIRED_VERBS = frozenset({"list", "watch"})
 

@@ -173,8 +173,11 @@ class Stream:
                     await self._handle(event)
                 except Exception:
                     # One object must never stop the others; its file is kept.
-                    _log.exception("object not understood", scope=str(self.scope))
-                    self._keep_file(UnreadableLiveObject(None, "an error of ours; see the log"))
+                    _log.exception(
+                        "internal error while handling an object; its file is kept",
+                        scope=str(self.scope),
+                    )
+                    self._keep_file(UnreadableLiveObject(None, "internal error; see the log"))
 
     async def _yield_to_others(self) -> None:
         """Yield to other tasks, the lease above all; a snapshot also waits for its writers."""

@@ -114,5 +114,5 @@ async def test_a_word_larger_than_any_of_ours_is_refused() -> None:
     """A broken peer cannot make us allocate without end."""
     reader = asyncio.StreamReader()
     reader.feed_data(b"\xff\xff\xff\xff")
-    with pytest.raises(ValueError, match="larger than any word"):
+    with pytest.raises(ValueError, match="exceeds the limit"):
         await webhook_frames.read_webhook_frame(reader)

@@ -28,7 +28,7 @@ def test_an_object_is_decoded() -> None:
         (b"1e999", "too large"),
         (b"[" * 256 + b"]" * 256, "deeper than 256"),
         (b"[" * 2000 + b"]" * 2000, "deeper than 256"),
-        (b"nonsense", "not JSON"),
+        (b"nonsense", "invalid JSON"),
     ],
 )
 def test_what_cannot_be_mirrored_is_refused(spec: bytes, rule: str) -> None:

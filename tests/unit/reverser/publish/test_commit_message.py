@@ -78,14 +78,14 @@ def test_a_snapshot_gives_its_balance() -> None:
 
 def test_a_file_that_goes_before_its_object_says_why() -> None:
     """Also alone it is listed, under its reason, and never as a deletion."""
-    gone = replace(change("DELETE", "a"), reason="a leader election record")
+    gone = replace(change("DELETE", "a"), reason="leader election record")
     first, why, body, _ = commit_message.render_message([gone], TRAILERS, kind="sync").split("\n\n")
     assert first.startswith("[SYNC] 1 objects (+0 ~0 -1)")
-    assert why == "1 object no longer mirrored: a leader election record"
+    assert why == "1 object no longer mirrored: leader election record"
     assert body == "REMOVE base/a.yaml"
     both = [gone, replace(gone, path="base/b.yaml"), change("CREATE", "c")]
     _, why, body, _ = commit_message.render_message(both, TRAILERS, kind="sync").split("\n\n")
-    assert why == "2 objects no longer mirrored: a leader election record"
+    assert why == "2 objects no longer mirrored: leader election record"
     assert body.split("\n") == ["REMOVE base/a.yaml", "REMOVE base/b.yaml", "CREATE base/c.yaml"]
 
 

@@ -80,7 +80,7 @@ def test_a_holder_elsewhere_is_not_named() -> None:
     """GIT-2: who has the folder in another namespace is nobody's business."""
     mine = _stake("mine", folder="a/b")
     near = folder_claim.overlap_message(mine, _stake("holder", folder="a"))
-    assert "team/holder (a)" in near
+    assert "folder a of GitDestination team/holder" in near
     far = folder_claim.overlap_message(
         mine, FolderContender(Key("secret", "holder"), "a", "", ClaimStrength.CLAIM)
     )

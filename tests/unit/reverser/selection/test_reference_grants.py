@@ -10,8 +10,8 @@ from windlass.reverser.selection import reference_grants
 REPO = Key("platform", "repo")
 DEST = Key("platform", "prod")
 DENIED = (
-    "GitRepoConfig platform/repo does not exist or does not grant namespace team-a; its owner "
-    "can add it to spec.allowedNamespaces, or create one in team-a"
+    "GitRepoConfig platform/repo not found or not shared with namespace team-a; ask its owner "
+    "to add team-a to spec.allowedNamespaces, or create one in team-a"
 )
 
 
@@ -42,7 +42,7 @@ def test_refusal_does_not_tell_whether_the_object_exists() -> None:
 def test_refusal_names_the_kind() -> None:
     """REF-3: a WatchRule is told about the GitDestination."""
     found = reference_grants.check_destination_ref("team-a", DEST, None)
-    assert found.message.startswith("GitDestination platform/prod does not exist or does not")
+    assert found.message.startswith("GitDestination platform/prod not found or not shared with")
 
 
 @pytest.mark.parametrize(

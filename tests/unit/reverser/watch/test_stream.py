@@ -133,7 +133,7 @@ async def test_an_object_that_becomes_its_controllers_loses_its_file(feed: Feed)
     assert feed.host.skips == ["ControllerOwned"]
     removal = feed.host.updates[1]
     assert removal.observation is None, "nobody deleted it, so nobody is credited"
-    assert removal.reason == "an object that its controller recreates"
+    assert removal.reason == "owned by a controller"
 
 
 async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
@@ -143,7 +143,7 @@ async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
     await feed.event("MODIFIED", _map("one", "2", annotations=mark))
     assert feed.has_file == [True, False]
     removal = feed.host.updates[1]
-    assert (removal.observation, removal.reason) == (None, "a leader election record")
+    assert (removal.observation, removal.reason) == (None, "leader election record")
     await feed.event("MODIFIED", _map("one", "3", annotations=mark))
     assert feed.host.counts[-1] == "duplicate"
 
@@ -154,7 +154,7 @@ async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None
     await feed.event("ADDED", _map("one", "1", ownerReferences=[OWNER]), initial=True)
     await feed.handle(SnapshotComplete("1", 1, "watchlist"))
     (why,) = feed.host.snapshots[-1].excluded.values()
-    assert why == "an object that its controller recreates"
+    assert why == "owned by a controller"
 
 
 async def test_the_deletion_of_an_unreadable_object_is_seen(feed: Feed) -> None:
