@@ -9,39 +9,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windlass.objects.names import format_count
+
 if TYPE_CHECKING:
     from windlass.kube.api import Api
     from windlass.reverser.dump import DumpDiff, DumpSelection
 
 
 def mirror(
-    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")],
-    once: Annotated[bool, typer.Option("--once", help="One snapshot, then stop.")],
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster.")] = None,
-    context: Annotated[str | None, typer.Option(help="Which context of the kubeconfig.")] = None,
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Output directory.")],
+    once: Annotated[bool, typer.Option("--once", help="Take one snapshot, then exit.")],
+    kubeconfig: Annotated[Path | None, typer.Option(help="Path to the kubeconfig file.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context in the kubeconfig.")] = None,
     namespace: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="Only this one; repeatable.")
+        list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable.")
     ] = None,
     include: Annotated[
-        list[str] | None, typer.Option(help="[group/]resource instead of the preset; repeatable.")
+        list[str] | None,
+        typer.Option(help="[group/]resource to mirror; repeatable."),
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="[group/]resource to leave out; repeatable.")
+        list[str] | None, typer.Option(help="[group/]resource to skip; repeatable.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="seed: the usual types; all: every type.")] = "seed",
+    preset: Annotated[str, typer.Option(help="Without --include: seed or all types.")] = "seed",
     include_owned: Annotated[
-        bool, typer.Option("--include-owned", help="Also objects that a controller owns.")
+        bool, typer.Option("--include-owned", help="Include objects owned by a controller.")
     ] = False,
-    noise_filter: Annotated[
-        bool, typer.Option(help="Leave out objects that machinery makes and remakes.")
-    ] = True,
+    noise_filter: Annotated[bool, typer.Option(help="Skip system-generated objects.")] = True,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove our files whose object is gone.")
+        bool, typer.Option("--prune", help="Delete files whose object no longer exists.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing; exit 2 if there are differences.")
     ] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Output format: text or json.")
+    ] = "text",
 ) -> None:
     """Write every selected object as one clean YAML file; values of Secrets are redacted."""
     import asyncio
@@ -51,9 +54,11 @@ def mirror(
     from windlass.reverser.dump import DumpSelection
 
     if not once:
-        raise WindlassError("Usage", "say --once: one snapshot is what this version can do")
-    if preset not in ("seed", "all") or output not in ("text", "json"):
-        raise WindlassError("Usage", "--preset is seed or all, --output is text or json")
+        raise WindlassError("Usage", "--once is required; continuous mirroring is not supported")
+    if preset not in ("seed", "all"):
+        raise WindlassError("Usage", f'--preset: unsupported value "{preset}"; use seed or all')
+    if output not in ("text", "json"):
+        raise WindlassError("Usage", f'--output: unsupported value "{output}"; use text or json')
     selection = DumpSelection(
         namespaces=tuple(namespace or ()),
         include=tuple(include or ()),
@@ -76,8 +81,8 @@ def mirror(
     except OSError as error:
         raise WindlassError(
             "DirectoryUnusable",
-            f"{to}: {error.filename}: {error.strerror}; links and special files inside it are "
-            "not followed",
+            f"{to}: {error.filename}: {error.strerror}; symbolic links and special files "
+            "are not followed",
         ) from error
     text = _as_json(diff) if output == "json" else _as_text(diff, to, dry_run)
     typer.echo(redaction.visible(text))
@@ -157,9 +162,22 @@ def _as_text(diff: DumpDiff, to: Path, dry_run: bool) -> str:
         f"{to}: {len(diff.created)} {would}created, {len(diff.updated)} {would}updated, "
         f"{len(diff.removed)} {would}removed, {diff.unchanged} unchanged"
     ]
-    lines += [f"  left out: {count} {reason}" for reason, count in sorted(diff.skipped.items())]
-    lines += [f"  not read: {text}" for text in diff.unreadable]
+    lines += [
+        f"  skipped {format_count(count, 'object')}: {_SKIP_TEXTS.get(reason, reason)}"
+        for reason, count in sorted(diff.skipped.items())
+    ]
+    lines += [f"  cannot read {text}" for text in diff.unreadable]
     return "\n".join(lines)
+
+
+_SKIP_TEXTS = {
+    "ControllerOwned": "owned by a controller",
+    "Noise": "generated by the system",
+    "OwnObject": "internal objects of windlass",
+    "PathOccupied": "path occupied by another file",
+    "Terminating": "being deleted",
+    "Undecodable": "cannot be decoded",
+}
 
 
 def _as_json(diff: DumpDiff) -> str:

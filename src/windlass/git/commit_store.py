@@ -116,7 +116,7 @@ class CommitStore:
         A stored commit costs no call. `whole` fetches all blobs as well.
         """
         if not refs.is_object_id(wanted) or len(wanted) != _SHA1_CHARS:
-            raise GitError("UnsupportedObjectFormat", "a commit is named by a full SHA-1 id")
+            raise GitError("UnsupportedObjectFormat", "a commit id must be a full SHA-1")
         async with self._lock:
             self._request, self._needed = _FetchRequest(source, wanted, ref, whole), {}
             await self._make_room(wanted)
@@ -217,7 +217,7 @@ class CommitStore:
         )
         if digest.hexdigest() != blob:
             self._is_suspect = True
-            raise StoreCorrupt(f"the store's object {blob} is not what its name says")
+            raise StoreCorrupt(f"object {blob} in the git store does not match its id")
         return size
 
     async def _fetch_all(self, request: _FetchRequest) -> str:
@@ -260,7 +260,7 @@ class CommitStore:
                 await fetcher.blobs(missing[start : start + BATCH])
             missing = await asyncio.to_thread(self._store.missing, missing)
         if missing:
-            raise GitError("Corrupt", f"{commit} came without its blob {missing[0]}")
+            raise GitError("Corrupt", f"the remote sent {commit} without its blob {missing[0]}")
         return commit
 
     async def _commit(self, request: _FetchRequest, fetcher: FetchById) -> str:

@@ -114,7 +114,7 @@ def from_secret(data: Mapping[str, bytes]) -> Credentials:
         return Credentials(bearer=_text(present, "bearerToken"), ca=ca)
     if ca and not username:
         return Credentials(ca=ca)
-    raise SecretMalformed(f"the Secret holds no credential; accepted keys: {ACCEPTED_KEYS}")
+    raise SecretMalformed(f"no credentials found; accepted keys: {ACCEPTED_KEYS}")
 
 
 def proxy_from_secret(data: Mapping[str, bytes]) -> Proxy:
@@ -127,8 +127,8 @@ def proxy_from_secret(data: Mapping[str, bytes]) -> Proxy:
         usable = False
     if not usable or "@" in address or parts.path:
         raise SecretMalformed(
-            "key address of the proxy Secret must be http(s)://host:port without a user;"
-            " accepted keys: address; username and password"
+            "key address must be http://host:port or https://host:port without a user; accepted"
+            " keys: address; username and password"
         )
     return Proxy(address, _text(data, "username"), _text(data, "password"))
 
@@ -138,9 +138,9 @@ def _text(data: Mapping[str, bytes], key: str) -> str:
     try:
         text = data.get(key, b"").decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise SecretMalformed(f"key {key} of the Secret is not UTF-8 text") from None
+        raise SecretMalformed(f"key {key} is not valid UTF-8") from None
     if any(char < " " or char == "\x7f" for char in text):
-        raise SecretMalformed(f"key {key} of the Secret must be one line of text")
+        raise SecretMalformed(f"key {key} must be a single line of text")
     return text
 
 

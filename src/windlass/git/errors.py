@@ -56,7 +56,7 @@ class PathOccupied(GitError):
     """A path is a file where a directory is needed, the reverse, or neither of them."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("PathOccupied", f"{path} is taken by something that is not a plain file")
+        super().__init__("PathOccupied", f"{path} is not a regular file")
         self.path = path
 
 

@@ -63,13 +63,13 @@ class FetchById:
         except GitError as error:
             if error.reason != "RefNotFound":
                 raise
-            raise commit_unreachable(wanted, f"{ref} is not there any more") from error
+            raise commit_unreachable(wanted, f"{ref} no longer exists") from error
         finally:
             await asyncio.to_thread(self.store.drop_refs, _CANDIDATES)
         among = ref or "any branch or tag"
         raise commit_unreachable(
             wanted, f"it is not among the newest {_DEPTHS[-1]} commits of {among}, and the"
-            " server gives nothing else"
+            " server does not serve commits by id"
         )  # fmt: skip
 
     async def blobs(self, ids: list[str]) -> None:
@@ -83,7 +83,7 @@ class FetchById:
         """The commit of an id that is stored."""
         kind, commit = self.store.peeled(wanted)
         if kind != "commit":
-            raise commit_unreachable(wanted, f"it is the id of a {kind}, not of a commit")
+            raise commit_unreachable(wanted, f"it is a {kind}, not a commit")
         return commit
 
     async def _fetch_named(self, ref: str, depth: int) -> None:
@@ -105,7 +105,7 @@ def commit_unreachable(wanted: str, why: str) -> GitError:
 def _translate(error: GitError, wanted: str) -> GitError:
     if error.reason in {"RefNotFound", "Rejected"}:
         if _CONCLUSIVE in error.message:
-            return commit_unreachable(wanted, "the remote does not have it")
+            return commit_unreachable(wanted, "the remote does not have it; check the id")
         return IdsRefused(error)
     if error.reason == "Unavailable" and "filter" in error.message:
         return FilterRefused(error)

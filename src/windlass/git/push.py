@@ -162,7 +162,7 @@ async def _check_descent(store: Store, commit: str, expected: str | None) -> Non
     if not refs.is_object_id(commit) or (expected is not None and not refs.is_object_id(expected)):
         raise ValueError("a push names full commit ids")
     if expected is not None and not await asyncio.to_thread(store.contains, commit, expected):
-        raise GitError("NonFastForward", f"{commit} does not descend from {expected}: not pushed")
+        raise GitError("NonFastForward", f"{commit} does not descend from {expected}")
 
 
 @dataclass(frozen=True, slots=True)

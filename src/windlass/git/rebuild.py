@@ -55,7 +55,7 @@ def _prepare(new: Path) -> None:
 
 async def _pack(git: Git, old: Path, new: Path, roots: Sequence[str], room_bytes: int) -> None:
     if room_bytes <= 0:
-        raise GitError("TooLarge", "there is no room to rebuild the git store")
+        raise GitError("TooLarge", "not enough space to rebuild the git store")
     await store_limits.limit_file_size(git, room_bytes).run(
         # Existing deltas are reused; searching for better ones would take minutes.
         ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--window=0",

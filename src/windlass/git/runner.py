@@ -159,10 +159,10 @@ class Git:
                     sink=sink,
                 )
             except TimeoutError as error:
-                text = f"git {command} did not end within {deadline_seconds:g} s and was stopped"
+                text = f"git {command} timed out after {deadline_seconds:g} s"
                 raise GitError("Timeout", text) from error
             except FileNotFoundError as error:
-                raise GitError("Corrupt", "the store's directory is gone") from error
+                raise GitError("Corrupt", "the directory of the git store is missing") from error
             return _completed(command, ended, remote, credentials)
 
     @contextlib.contextmanager
@@ -177,7 +177,7 @@ class Git:
     def _find_program(self) -> str:
         path = shutil.which(self.settings.program)
         if path is None:
-            raise GitError("Unavailable", f"there is no program {self.settings.program} to start")
+            raise GitError("Unavailable", f"program {self.settings.program} not found")
         return path
 
     async def _addresses(self, remote: Remote | None, credentials: Credentials) -> tuple[str, ...]:
@@ -249,11 +249,11 @@ def check_transport(remote: Remote, settings: GitSettings) -> None:
     is_open = remote.scheme in {"http", "git"}
     if is_open and not settings.allows_insecure(remote.host, remote.port):
         raise InsecureTransport(
-            f"{remote.scheme} is refused for host {remote.host}: use https or ssh,"
-            " or list the host in --git-insecure-hosts"
+            f"{remote.scheme} is not allowed for host {remote.host}; use https or ssh,"
+            " or add the host to --git-insecure-hosts"
         )
     if remote.scheme == "file" and not settings.allow_file:
-        raise InsecureTransport("file URLs are for development only: use https or ssh")
+        raise InsecureTransport("file URLs are not allowed; use https or ssh")
 
 
 def _location(cwd: Path | None) -> dict[str, str]:
@@ -266,7 +266,7 @@ def _completed(
 ) -> Completed:
     stderr = redaction.process.clean(ended.stderr.decode("utf-8", "replace"), limit=64 * 1024)
     if ended.overflowed:
-        raise GitError("TooLarge", f"git {command} was stopped: it printed more than is allowed")
+        raise GitError("TooLarge", f"git {command} was stopped: too much output")
     if ended.returncode == 0:
         return Completed(ended.stdout, stderr)
     reason = failures.failure_reason(stderr, ended.stdout.decode("utf-8", "replace"))
@@ -277,5 +277,5 @@ def _completed(
         raise GitError(reason, failures.unreachable_message(remote.host.strip("[]"), remote.port))
     if reason == "HostKeyMismatch" and remote is not None:
         expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
-        text = f"{text}; expected {', '.join(expected)}"
+        raise GitError(reason, failures.host_key_message(remote.host, expected, stderr))
     raise GitError(reason, f"git {command}: {text}", stdout=ended.stdout)

@@ -22,9 +22,9 @@ def opened(key: bytes, passphrase: str) -> bytes:
     """The private key without its passphrase; SecretMalformed for an unusable key."""
     loaded = _load(key, passphrase.encode() or None)
     if isinstance(loaded, dsa.DSAPrivateKey):
-        raise SecretMalformed("the SSH key is a DSA key, which no server takes; use ed25519")
+        raise SecretMalformed("the SSH key is a DSA key, which servers reject; use ed25519")
     if isinstance(loaded, rsa.RSAPrivateKey) and loaded.key_size < _MIN_RSA_BITS:
-        raise SecretMalformed(f"the SSH key is RSA below {_MIN_RSA_BITS} bits; use ed25519")
+        raise SecretMalformed(f"the SSH key is an RSA key below {_MIN_RSA_BITS} bits; use ed25519")
     return loaded.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,
@@ -36,7 +36,7 @@ def _load(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
     try:
         return _parse(key, passphrase)
     except UnsupportedAlgorithm as error:
-        raise SecretMalformed("the SSH key uses an encryption this build cannot open") from error
+        raise SecretMalformed("the SSH key is encrypted with an unsupported algorithm") from error
     except (ValueError, TypeError) as error:
         if passphrase is not None and isinstance(error, TypeError):
             # A passphrase beside an unencrypted key is fine: many Secrets also hold a password.
@@ -52,5 +52,5 @@ def _parse(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
         return serialization.load_ssh_private_key(key, passphrase)
     loaded = serialization.load_pem_private_key(key, passphrase)
     if not isinstance(loaded, get_args(SSHPrivateKeyTypes)):
-        raise ValueError("no kind of key that ssh knows")
+        raise ValueError("not an SSH key")
     return cast("SSHPrivateKeyTypes", loaded)

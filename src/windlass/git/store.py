@@ -111,7 +111,7 @@ class Store:
             await self._fetcher(git, remote, credentials).fetch(ref, depth=depth, blobless=blobless)
             tip = await asyncio.to_thread(self.tip, ref)
         if tip is None:
-            raise StoreCorrupt(f"the store lost {ref} right after it was fetched")
+            raise StoreCorrupt(f"{ref} is missing in the git store after it was fetched")
         return tip
 
     async def read_blobs(
@@ -176,7 +176,7 @@ class Store:
                 if kind != ObjectType.TAG:
                     return ObjectType(kind).name.lower(), identifier
                 identifier = objects.tag_target(self._read(identifier, "tag"))
-            raise ValueError("the tag leads through too many tags")
+            raise ValueError("too many nested tags")
 
     def blob_size(self, blob_id: str) -> int:
         """How many bytes a blob has, without reading them."""
@@ -295,7 +295,7 @@ class Store:
         loose = self._read_loose(identifier)
         data = loose if loose is not None else self._odb.read(pygit2.Oid(hex=identifier))[1]
         if objects.object_id(kind, data) != identifier:
-            raise StoreCorrupt(f"the store's object {identifier} is not what its name says")
+            raise StoreCorrupt(f"object {identifier} in the git store does not match its id")
         return bytes(data)
 
     def _read_loose(self, identifier: str) -> bytes | None:
@@ -308,7 +308,9 @@ class Store:
         except FileNotFoundError:
             return None
         except zlib.error as error:
-            raise StoreCorrupt(f"the store's object {identifier} is cut or changed") from error
+            raise StoreCorrupt(
+                f"object {identifier} in the git store is truncated or changed"
+            ) from error
 
     def _fetcher(self, git: Git, remote: Remote, credentials: Credentials) -> Fetcher:
         return Fetcher(git, self.directory, remote, credentials)
@@ -319,7 +321,7 @@ def check_bounds(path: bytes, depth: int, entries: int) -> None:
     if entries >= MAX_ENTRIES:
         raise GitError("TooLarge", f"the folder has more than {MAX_ENTRIES} entries")
     if len(path) > MAX_PATH_BYTES or depth > _MAX_DEPTH:
-        raise GitError("TooLarge", f"the folder has a path beyond {MAX_PATH_BYTES} bytes")
+        raise GitError("TooLarge", f"the folder has a path longer than {MAX_PATH_BYTES} bytes")
 
 
 def _open_or_create(directory: Path) -> pygit2.Repository:

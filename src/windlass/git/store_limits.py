@@ -76,8 +76,8 @@ async def _wait_until_larger(cap_bytes: int, directory: Path) -> None:
 def _too_large(cap_bytes: int) -> GitError:
     return GitError(
         "TooLarge",
-        f"what the remote sends does not fit into the {cap_bytes} bytes of the git store;"
-        " make the store larger or the repository smaller",
+        f"the repository exceeds the {cap_bytes} bytes of the git store; make the store larger"
+        " or the repository smaller",
     )
 
 

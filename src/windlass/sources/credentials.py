@@ -74,7 +74,7 @@ class HeldData:
     def _key_names(self) -> str:
         """The keys, by name only."""
         shown = [key if self.data[key].strip() else f"{key} (empty)" for key in sorted(self.data)]
-        return ", ".join(shown) or "nothing"
+        return ", ".join(shown) or "none"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -86,11 +86,12 @@ async def read_holder(api: Api, kind: HolderKind, namespace: str, name: str) -> 
         obj = await api.get(SECRETS if kind == "Secret" else CONFIG_MAPS, name, namespace)
     except NotFound as error:
         raise SecretMissing(
-            f"{kind} {namespace}/{name} does not exist; create it or fix the reference"
+            f"{kind} {namespace}/{name} not found; create it or fix the reference"
         ) from error
     except Forbidden as error:
         raise SecretMissing(
-            f"reading {kind} {namespace}/{name} is not allowed; bind the operator's role there",
+            f"{kind} {namespace}/{name} cannot be read: forbidden; bind the role of windlass in "
+            f"namespace {namespace}",
             is_refused=True,
         ) from error
     return HeldData(kind, namespace, name, _decoded(kind, obj))
@@ -104,7 +105,7 @@ def _decoded(kind: HolderKind, obj: Object) -> dict[str, bytes]:
         try:
             decoded[key] = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise SecretMalformed(f"key {key} of the Secret is not base64") from error
+            raise SecretMalformed(f"key {key} of the Secret is not valid base64") from error
     return decoded
 
 

@@ -145,12 +145,12 @@ def _only_match(commits: list[str], ref: str, wanted: str) -> str:
     if not commits:
         raise Stalled(
             "CommitNotOnRef",
-            f"commit {wanted} is not on branch {branch}; name the branch that holds it",
+            f"commit {wanted} is not on branch {branch}; use the branch that contains it",
         )
     if len(commits) > 1:
         raise Stalled(
             "RefNotFound",
-            f"{wanted} is the beginning of {len(commits)} commits on {branch}; give all "
+            f"{wanted} is ambiguous: {len(commits)} commits on {branch} begin with it; use all "
             f"{_FULL_CHARS} characters",
         )
     return commits[0]

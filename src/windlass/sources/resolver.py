@@ -31,7 +31,7 @@ GATHER_SECONDS = 0.2
 _REPEAT_SECONDS = 3.0
 _MAX_FAILURES = 1024
 _SHA1_CHARS = 40
-_ONLY_SHA1 = "repositories with SHA-256 object ids are not supported; use one with SHA-1 ids"
+_ONLY_SHA1 = "SHA-256 repositories are not supported; use a SHA-1 repository"
 
 Resolved = ResolvedRef
 

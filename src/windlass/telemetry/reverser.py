@@ -19,12 +19,12 @@ class ReverserMetrics(MetricTable):
     """The metrics of the reverser, and of what all capabilities run on."""
 
     events_received = counter(
-        _REVERSER + "events_received_total", "Admission calls received.", "role"
+        _REVERSER + "events_received_total", "Admission requests received.", "role"
     )
     events_processed = counter(
         _REVERSER + "events_processed_total", "Watch events processed.", "type"
     )
-    objects_scanned = counter(_REVERSER + "objects_scanned_total", "Objects seen in snapshots.")
+    objects_scanned = counter(_REVERSER + "objects_scanned_total", "Objects listed in snapshots.")
     objects_written = counter(
         _REVERSER + "objects_written_total", "Files written in pushed commits.", "op"
     )
@@ -37,15 +37,15 @@ class ReverserMetrics(MetricTable):
     )
     git_operations = counter(
         _REVERSER + "git_operations_total",
-        "Git children that ended, by how they did.",
+        "Git commands by result.",
         "op",
         "result",
     )
     git_push_duration = histogram(
-        _REVERSER + "git_push_duration_seconds", "Time of one push.", buckets=_PUSH_BUCKETS
+        _REVERSER + "git_push_duration_seconds", "Duration of a push.", buckets=_PUSH_BUCKETS
     )
     rebase_retries = counter(
-        _REVERSER + "rebase_retries_total", "Plans made again because the branch had moved."
+        _REVERSER + "rebase_retries_total", "Commits planned again because the branch had moved."
     )
     webhook_correlations = counter(
         _REVERSER + "webhook_correlations_total", "Admission records stored.", "role"
@@ -63,22 +63,23 @@ class ReverserMetrics(MetricTable):
         _REVERSER + "watch_duplicates_skipped_total", "Watch events that changed only status."
     )
     ownership_conflicts = counter(
-        _REVERSER + "ownership_conflicts_total", "Folders found to overlap another destination's."
+        _REVERSER + "ownership_conflicts_total",
+        "Folders that overlap that of another destination.",
     )
     lease_acquire_failures = counter(
-        _REVERSER + "lease_acquire_failures_total", "Requests for the leader's lease that failed."
+        _REVERSER + "lease_acquire_failures_total", "Failed requests for the leader lease."
     )
     marker_conflicts = counter(
-        _REVERSER + "marker_conflicts_total", "Folders found to be claimed by another writer."
+        _REVERSER + "marker_conflicts_total", "Folders that another writer has claimed."
     )
     git_commit_queue_size = gauge(
-        _REVERSER + "git_commit_queue_size", "Commits made that no server has acknowledged yet."
+        _REVERSER + "git_commit_queue_size", "Commits that the remote has not acknowledged yet."
     )
     repo_branch_active_workers = gauge(
-        _REVERSER + "repo_branch_active_workers", "Workers that are busy with Git."
+        _REVERSER + "repo_branch_active_workers", "Branch workers that are using Git."
     )
     repo_branch_queue_depth = gauge(
-        _REVERSER + "repo_branch_queue_depth", "Changed paths waiting, over all workers."
+        _REVERSER + "repo_branch_queue_depth", "Changed paths waiting to be pushed."
     )
 
     event_to_push = histogram(
@@ -86,37 +87,37 @@ class ReverserMetrics(MetricTable):
         "Time from the receipt of a watch event to its acknowledged push.",
         buckets=_PUSH_BUCKETS,
     )
-    watch_restarts = counter(_MIRROR + "watch_restarts_total", "Watches begun again.", "reason")
+    watch_restarts = counter(_MIRROR + "watch_restarts_total", "Watch restarts.", "reason")
     watch_lag = gauge(_MIRROR + "watch_lag_seconds", "Age of the oldest change not yet pushed.")
     watch_streams = gauge(_MIRROR + "watch_streams", "Watch streams by state.", "state")
-    objects_tracked = gauge(_MIRROR + "objects_tracked", "Objects whose state is known.")
+    objects_tracked = gauge(_MIRROR + "objects_tracked", "Objects that watches keep track of.")
     prune_retained = gauge(
-        _MIRROR + "prune_retained", "Files that spec.prune keeps although they would go."
+        _MIRROR + "prune_retained", "Files that are kept only because of spec.prune."
     )
-    skips = counter(_MIRROR + "skips_total", "Changes that made no commit.", "reason")
+    skips = counter(_MIRROR + "skips_total", "Changes that were skipped.", "reason")
     snapshot_seconds = histogram(
-        _MIRROR + "snapshot_seconds", "Time of one complete snapshot.", buckets=WORK_BUCKETS
+        _MIRROR + "snapshot_seconds", "Duration of a complete snapshot.", buckets=WORK_BUCKETS
     )
     snapshot_incomplete = counter(
-        _MIRROR + "snapshot_incomplete_total", "Snapshots that broke before their end.", "cause"
+        _MIRROR + "snapshot_incomplete_total", "Snapshots that were not completed.", "cause"
     )
     inferred_deletes = counter(
-        _MIRROR + "inferred_deletes_total", "Deletes concluded from a complete snapshot."
+        _MIRROR + "inferred_deletes_total", "Deletions inferred from a complete snapshot."
     )
     admission_seconds = histogram(
         _MIRROR + "admission_seconds",
-        "Time from a read admission body to its answer.",
+        "Time from reading an admission request to its response.",
         buckets=_SHORT_BUCKETS,
     )
     remote_reachable = gauge(
-        _MIRROR + "remote_reachable", "1 while the remote answers.", *_DESTINATION
+        _MIRROR + "remote_reachable", "1 if the remote is reachable.", *_DESTINATION
     )
     sync_complete = gauge(
-        _MIRROR + "sync_complete", "1 while Git holds all that the rules name.", *_DESTINATION
+        _MIRROR + "sync_complete", "1 if Git has every selected object.", *_DESTINATION
     )
 
     authors_provable = gauge(
-        _MIRROR + "authors_provable", "1 while no admission record of a new change can be missing."
+        _MIRROR + "authors_provable", "1 if no admission record of a new change can be missing."
     )
 
     queue_depth = gauge("windlass_queue_depth", "Keys waiting for a worker.", "controller")
@@ -124,7 +125,7 @@ class ReverserMetrics(MetricTable):
         "windlass_reconciles_total", "Reconciles by outcome.", "controller", "result"
     )
     reconcile_seconds = histogram(
-        "windlass_reconcile_seconds", "Time of one reconcile.", "controller", buckets=WORK_BUCKETS
+        "windlass_reconcile_seconds", "Duration of a reconcile.", "controller", buckets=WORK_BUCKETS
     )
 
     def forget_destination(self, namespace: str, name: str) -> None:

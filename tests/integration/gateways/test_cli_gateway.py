@@ -485,4 +485,4 @@ def test_an_error_is_one_line_and_exit_code_1(shell: Shell) -> None:
     """The message of the error, without a trace."""
     done = shell.run("plan", "--ref=nowhere")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "windlass: the remote has no branch or tag nowhere (RefNotFound)\n"
+    assert done.stderr == "windlass: branch or tag nowhere not found (RefNotFound)\n"

@@ -272,7 +272,7 @@ async def test_wrong_credentials_are_told_and_heal(
     wrong = "wrong-canary-8841"
     await fleet.secret("git-auth", username="git", token=wrong)
     await fleet.request()
-    await fleet.until("AuthFailed", "Stalled", says="check user, token or key in the Secret")
+    await fleet.until("AuthFailed", "Stalled", says="check the user, token or key in the Secret")
     assert wrong not in json.dumps(await fleet.status())
     await fleet.secret("git-auth", username="git", token=PASSWORD)
     await fleet.request()

@@ -217,7 +217,7 @@ async def test_ids_that_are_no_commit(tmp_path: Path) -> None:
         nested = git(repository, "rev-parse", "two").strip()
         assert await store.fetch(_source(served), nested) == tip
         for other in ("main:d", "main:d/x"):
-            with pytest.raises(GitError, match="not of a commit") as caught:
+            with pytest.raises(GitError, match="not a commit") as caught:
                 await store.fetch(_source(served), git(repository, "rev-parse", other).strip())
             assert caught.value.reason == "CommitUnreachable"
         with pytest.raises(GitError, match="does not have it") as caught:

@@ -62,5 +62,5 @@ def test_a_cut_loose_object_is_said_at_once(tmp_path: Path) -> None:
     """Reading it ends in StoreCorrupt; it used never to end."""
     store, (first, _) = _filled(tmp_path / "store", 2)
     _cut(store.directory / "objects" / first[:2] / first[2:])
-    with pytest.raises(StoreCorrupt, match="cut or changed"):
+    with pytest.raises(StoreCorrupt, match="truncated or changed"):
         store.read_blob(first)

@@ -166,7 +166,7 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_written(dumper: Dumper) ->
     kubeconfig = dumper.desk.user_kubeconfig(reader)
     done = dumper.run(kubeconfig=kubeconfig)
     assert done.returncode == 1
-    lines = [line for line in done.stdout.splitlines() if "not read" in line]
+    lines = [line for line in done.stdout.splitlines() if "cannot read" in line]
     assert len(lines) == 1
     assert "secrets" in lines[0]
     assert "forbidden" in lines[0].lower()

@@ -268,7 +268,7 @@ def test_kubectl_shows_what_matters_in_columns(mirrored: MirroredNamespace) -> N
     rows = [line.split() for line in shown.splitlines() if line]
     assert rows[0] == ["NAME", "URL", "READY", "STATUS", "AGE"]
     assert rows[1][1:3] == [mirrored.served.server.url(mirrored.repository), "True"]
-    assert rows[1][3:7] == ["All", "1", "branches", "validated:"]
+    assert rows[1][3:6] == ["1", "branch", "validated:"]
     assert rows[2] == [
         "NAME",
         "REPO",

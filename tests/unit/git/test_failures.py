@@ -65,6 +65,21 @@ def test_readable_is_one_line_without_hints() -> None:
     text = "remote: no\nremote: no\nhint: do this\n\nfatal: end\n"
     assert failures.readable_stderr(text) == "remote: no; fatal: end"
     assert failures.readable_stderr("a" * 50 + "\nend", limit=10).endswith("end")
+    url = "fatal: unable to access 'https://h/x/': The requested URL returned error: 503"
+    assert failures.readable_stderr(url) == "fatal: The requested URL returned error: 503"
+
+
+def test_a_changed_host_key_is_two_fingerprints() -> None:
+    """What was sent and what is expected, without the warning; else the words of ssh."""
+    sent = "SHA256:" + "a" * 43
+    warning = f"@@@@\n@ IDENTIFICATION HAS CHANGED! @\nThe key sent by the host is\n{sent}.\n"
+    assert failures.host_key_message("h", ("SHA256:b",), warning) == (
+        f"host key of h does not match: the server sent {sent}; expected SHA256:b"
+    )
+    short = failures.host_key_message("h", ("SHA256:b",), "Bad server host key: Invalid length\n")
+    assert short == (
+        "host key of h does not match: Bad server host key: Invalid length; expected SHA256:b"
+    )
 
 
 @pytest.mark.parametrize("word", ["repository ", "load key ", "remote branch ", "index file "])

@@ -67,7 +67,7 @@ def test_branches_other_refs_and_ids() -> None:
 @pytest.mark.parametrize("wanted", ["abcdef2", "ABCDEF2", "a" * 39])
 def test_a_short_id_gets_a_hint(wanted: str) -> None:
     """Seven to 39 digits that are no ref."""
-    with pytest.raises(RefUnknown, match="give the full SHA"):
+    with pytest.raises(RefUnknown, match="use the full SHA"):
         _resolve(wanted)
 
 

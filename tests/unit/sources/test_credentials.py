@@ -103,10 +103,10 @@ async def test_any_accepted_form_with_authority_and_proxy() -> None:
     [
         ({"token": KeyRef("s", "x")}, r"Secret team/s has no key x \(found: a, b \(empty\)\)"),
         ({"token": KeyRef("s")}, r"none of the keys token, bearerToken, password \(found: a, b"),
-        ({"ssh_key": KeyRef("none")}, r"\(found: nothing\)"),
+        ({"ssh_key": KeyRef("none")}, r"\(found: none\)"),
         ({"secret": "s"}, r"Secret team/s: .*accepted keys"),
         ({"proxy": "s"}, r"has no key address"),
-        ({"token": KeyRef("lines")}, r"Secret team/lines: key token .* one line"),
+        ({"token": KeyRef("lines")}, r"Secret team/lines: key token .* single line"),
     ],
 )
 async def test_what_a_secret_lacks_is_told(named: dict[str, object], message: str) -> None:

@@ -87,6 +87,8 @@ _REFUSAL_COMPILED = re.compile(_REFUSAL, re.IGNORECASE)
 _UNTRUSTED_COMPILED = re.compile(_UNTRUSTED, re.IGNORECASE)
 _UNREACHABLE_COMPILED = re.compile(_UNREACHABLE, re.IGNORECASE)
 _REDIRECTED_COMPILED = re.compile(_REDIRECTED, re.IGNORECASE)
+_URL_PREFIX = re.compile(r"unable to access '[^']*': ")
+_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
 def failure_reason(stderr: str, stdout: str = "") -> str:
@@ -131,8 +133,16 @@ def readable_stderr(stderr: str, limit: int = 2000) -> str:
     """Stderr for people: without hints and advice, on one line, rather its end than its start."""
     lines = [line.strip() for line in stderr.replace("\r", "\n").splitlines()]
     relevant = [line for line in lines if line and not line.lower().startswith(HINTS)]
-    text = "; ".join(dict.fromkeys(relevant))
+    # Callers name the remote, so git need not repeat its URL.
+    text = _URL_PREFIX.sub("", "; ".join(dict.fromkeys(relevant)))
     return text if len(text) <= limit else "…" + text[-limit:]
+
+
+def host_key_message(host: str, expected: tuple[str, ...], stderr: str) -> str:
+    """The fingerprints sent and expected, instead of the long warning of ssh."""
+    sent = _FINGERPRINT.search(stderr)
+    cause = f"the server sent {sent.group()}" if sent is not None else readable_stderr(stderr)
+    return f"host key of {host} does not match: {cause}; expected {', '.join(expected)}"
 
 
 NEEDS_A_PERSON = frozenset(
@@ -146,7 +156,7 @@ NEEDS_A_PERSON = frozenset(
         "TLSFailed",
     }
 )
-"""Causes that do not pass by themselves."""
+"""Causes that persist until somebody changes something."""
 
 _NAMES = {
     "NotFound": "RepoNotFound",
@@ -161,9 +171,9 @@ _NAMES = {
 
 
 _REMEDIES = {
-    "AuthFailed": "check user, token or key in the Secret, and that it may read the repository",
+    "AuthFailed": "check the user, token or key in the Secret and its access to the repository",
     "HostKeyUnknown": "or set spec.git.auth.sshKey.knownHostsSecretRef",
-    "RepoNotFound": "check the URL; many hosts answer like this where credentials may not read",
+    "RepoNotFound": "check the URL and that the credentials may read the repository",
 }
 
 

@@ -71,7 +71,7 @@ def parse_tree(data: bytes) -> dict[bytes, TreeEntry]:
         mode, space, name = data[position:nul].partition(b" ")
         position = nul + 1 + _ID_BYTES
         if not space or not name or position > len(data):
-            raise ValueError("the tree object is cut or malformed")
+            raise ValueError("the tree object is truncated or malformed")
         entries[name] = TreeEntry(int(mode, 8), data[nul + 1 : position].hex())
     return entries
 
@@ -103,7 +103,7 @@ class Person:
 
     def __post_init__(self) -> None:
         if self.name != _sanitized(self.name) or self.email != _sanitized(self.email):
-            raise ValueError("a person's name and email must not hold line breaks, `<` or `>`")
+            raise ValueError("a person's name and email must not contain line breaks, `<` or `>`")
 
     def header(self, when: datetime) -> str:
         """`name <email> seconds zone`; the instant is kept, the zone is always UTC."""
@@ -207,15 +207,15 @@ class PathRefused(ValueError):
 def split_path(path: str) -> tuple[str, ...]:
     """The parts of a checked path."""
     if not path or len(path.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES or "\0" in path:
-        raise PathRefused(f"a path has 1 to {MAX_PATH_BYTES} bytes and no NUL")
+        raise PathRefused(f"a path must have 1 to {MAX_PATH_BYTES} bytes and must not contain NUL")
     parts = tuple(path.split("/"))
     if len(parts) > MAX_PATH_DEPTH:
-        raise PathRefused(f"a path has at most {MAX_PATH_DEPTH} parts")
+        raise PathRefused(f"a path must have at most {MAX_PATH_DEPTH} segments")
     for part in parts:
         if part in {"", ".", ".."}:
-            raise PathRefused(f"{path!r}: a path is relative and has no empty, `.` or `..` part")
+            raise PathRefused(f"{path!r}: must be relative, without empty, `.` or `..` segments")
         if _is_dot_git(part):
-            raise PathRefused(f"{path!r}: no part of a path may be read as .git")
+            raise PathRefused(f"{path!r}: must not contain a segment that reads as .git")
     return parts
 
 

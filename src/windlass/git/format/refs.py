@@ -36,29 +36,29 @@ class RefRefused(ValueError):
 def check_ref(text: str) -> None:
     """Refuse what can be neither a branch, a tag, a full ref name nor an id."""
     if not text or len(text) > MAX_REF_CHARS:
-        raise RefRefused(f"a ref has 1 to {MAX_REF_CHARS} characters")
+        raise RefRefused(f"a ref must have 1 to {MAX_REF_CHARS} characters")
     if text.startswith("-") or text.endswith(("/", ".", ".lock")) or text == "@":
         raise RefRefused("a ref must not begin with `-`, end with `/`, `.` or `.lock`, nor be `@`")
     if any(bad in text for bad in ("..", "@{", "//")):
-        raise RefRefused("a ref must not hold `..`, `@{` or `//`")
+        raise RefRefused("a ref must not contain `..`, `@{` or `//`")
     if any(char in _FORBIDDEN or char.isspace() or not char.isprintable() for char in text):
-        raise RefRefused("a ref must not hold spaces, invisible characters or any of ~^:?*[\\")
+        raise RefRefused("a ref must not contain spaces, invisible characters or any of ~^:?*[\\")
 
 
 def check_branch(name: str) -> None:
     """Refuse what is no branch name."""
     if not name or len(name.encode("utf-8", "replace")) > MAX_BRANCH_CHARS:
-        raise RefRefused(f"a branch name has 1 to {MAX_BRANCH_CHARS} bytes")
+        raise RefRefused(f"a branch name must have 1 to {MAX_BRANCH_CHARS} bytes")
     if name.startswith(("-", "/")) or name.endswith(("/", ".")):
         raise RefRefused("a branch name must not begin with `-` or `/`, nor end with `/` or `.`")
     if any(bad in name for bad in ("..", "@{", "//")) or name in {"@", "HEAD"}:
-        raise RefRefused("a branch name must not hold `..`, `@{` or `//`, nor be `@` or `HEAD`")
+        raise RefRefused("a branch name must not contain `..`, `@{` or `//`, nor be `@` or `HEAD`")
     if any(char in _FORBIDDEN or not char.isprintable() for char in name):
         raise RefRefused(
-            "a branch name must not hold spaces, control characters or any of ~^:?*[\\"
+            "a branch name must not contain spaces, control characters or any of ~^:?*[\\"
         )
     if any(part.startswith(".") or part.endswith(".lock") for part in name.split("/")):
-        raise RefRefused("no part of a branch name may begin with `.` or end with `.lock`")
+        raise RefRefused("a part of a branch name must not begin with `.` or end with `.lock`")
 
 
 def branch_ref(name: str) -> str:
@@ -145,7 +145,7 @@ def parse_listing(output: bytes, asked: frozenset[str] = EVERY_BRANCH) -> RefLis
     for line in output.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n"):
         value, tab, name = line.partition("\t")
         if not tab and line:
-            raise ValueError("the remote's list of refs is malformed")
+            raise ValueError("the remote sent a malformed list of refs")
         if name == "HEAD" and value.startswith(f"ref: {BRANCH_PREFIX}"):
             default = value.removeprefix(f"ref: {BRANCH_PREFIX}")
         elif name.startswith("refs/") or name == "HEAD":
@@ -238,7 +238,7 @@ def _check_wanted(wanted: str) -> None:
 def _full_name(listing: RefListing, name: str) -> ResolvedRef:
     commit = listing.ref(name)
     if commit is None:
-        raise RefUnknown(f"the remote has no ref {name}")
+        raise RefUnknown(f"ref {name} not found")
     return ResolvedRef(commit, name, _ref_kind(name))
 
 
@@ -256,8 +256,8 @@ def _short_name(listing: RefListing, name: str) -> ResolvedRef:
     if branch is not None:
         return ResolvedRef(branch, BRANCH_PREFIX + name, "branch")
     if _is_short_sha(name):
-        raise RefUnknown(f"the remote has no branch or tag {name}; for a commit give the full SHA")
-    raise RefUnknown(f"the remote has no branch or tag {name}")
+        raise RefUnknown(f"branch or tag {name} not found; use the full SHA for a commit")
+    raise RefUnknown(f"branch or tag {name} not found")
 
 
 def _is_short_sha(text: str) -> bool:

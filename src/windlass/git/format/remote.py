@@ -106,11 +106,11 @@ def _check_text(text: str) -> None:
     if not text or len(text) > MAX_CHARS:
         raise RemoteRefused(f"the URL must have 1 to {MAX_CHARS} characters")
     if any(char.isspace() or not char.isprintable() for char in text):
-        raise RemoteRefused("the URL must not hold whitespace or control characters")
+        raise RemoteRefused("the URL must not contain whitespace or control characters")
     if "::" in text:
-        raise RemoteRefused("the URL must not hold `::` (a remote helper)")
+        raise RemoteRefused("the URL must not contain `::` (a remote helper)")
     if "?" in text or "#" in text:
-        raise RemoteRefused("the URL must not hold a query (`?`) or a fragment (`#`)")
+        raise RemoteRefused("the URL must not contain a query (`?`) or a fragment (`#`)")
 
 
 def _parse_scp(text: str) -> Remote:
@@ -134,14 +134,14 @@ def _parse_url(scheme: str, rest: str) -> Remote:
     authority, slash, path = rest.partition("/")
     userinfo, at, host_port = authority.rpartition("@")
     if at and scheme != "ssh":
-        raise RemoteRefused(f"a {scheme} URL must not hold a user or password (`...@`)")
+        raise RemoteRefused(f"a {scheme} URL must not contain a user or password (`...@`)")
     if ":" in userinfo:
-        raise RemoteRefused("an ssh URL must not hold a password")
+        raise RemoteRefused("an ssh URL must not contain a password")
     _check_path(slash + path)
     path = "/" + path.strip("/")
     if scheme == "file":
         if host_port not in {"", "localhost"}:
-            raise RemoteRefused("a file URL must not name a host")
+            raise RemoteRefused("a file URL must not contain a host")
         return Remote(scheme, "", 0, path)
     host, port = _host_and_port(host_port, DEFAULT_PORTS[scheme])
     return Remote(scheme, host, port, path, _checked_user(userinfo) if at else "")
@@ -167,20 +167,20 @@ def _checked_host(host: str) -> str:
 
 def _checked_user(user: str) -> str:
     if not _USER.fullmatch(user):
-        raise RemoteRefused("the URL's user may hold letters, digits and `._+~=-` only")
+        raise RemoteRefused("the URL's user may contain only letters, digits and `._+~=-`")
     return user
 
 
 def _check_path(path: str) -> None:
     bare = path.strip("/")
     if not bare:
-        raise RemoteRefused("the URL must name a path")
+        raise RemoteRefused("the URL must contain a path")
     if bare.startswith("-"):
         raise RemoteRefused("the URL's path must not begin with `-`")
     if any(byte < 0x20 or byte == 0x7F for byte in unquote_to_bytes(path)):
-        raise RemoteRefused("the URL's path must not hold encoded control characters")
+        raise RemoteRefused("the URL's path must not contain encoded control characters")
     if {".", ".."} & set(_normalised_escapes(bare).split("/")):
-        raise RemoteRefused("the URL's path must not hold `.` or `..` segments")
+        raise RemoteRefused("the URL's path must not contain `.` or `..` segments")
 
 
 def _canonical_path(host: str, path: str) -> str:
