@@ -1,4 +1,4 @@
-# Every verb does its own set-up; `make help` lists them.
+# Every target does its own setup; `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -7,16 +7,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.ready-bench
-# The files name everything, and what is used is compiled when it is first used.
+# The requirement files name every dependency; modules are compiled on first use.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 UV := $(BIN)/uv pip install --quiet --no-deps --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --no-header
 
-# uv takes a fifth of pip's time. It does not read pip's own settings, a mirror for example:
-# where it is not to be had or gets nothing, pip does it.
-install = $(UV) $(1) || { echo "setup: uv could not; going on with pip" >&2; $(PIP) $(1); }
+# uv takes a fifth of pip's time, but does not read pip's settings (a mirror, for example):
+# where uv is not available or cannot download, pip is used.
+install = $(UV) $(1) || { echo "setup: uv failed; continuing with pip" >&2; $(PIP) $(1); }
 # Most tests wait for a cluster or a server, so workers may outnumber cores, by one: with
-# several more they wait for each other, and deadlines speak of the machine.
+# several more they wait for each other, and deadlines measure the machine.
 WORKERS ?= 3
 # Several control planes share the cores then; one that spreads over them only waits for itself.
 ONE_EACH := GOMAXPROCS=1
@@ -26,32 +26,32 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-down test suite test-unit e2e lint fix generate manifests verify bench scenarios lock
 
-help: ## list the verbs
+help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
-setup: $(STAMP) ## the virtual environment with everything pinned
+setup: $(STAMP) ## create the virtual environment from pinned requirements
 
 $(STAMP): pyproject.toml dev/pyproject.toml requirements/setup.txt requirements/dev.txt
 	@echo "setup: creating $(VENV) from requirements/dev.txt"
 	@rm -f $(STAMP)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --require-hashes -r requirements/setup.txt || echo "setup: no uv for this machine" >&2
+	@$(PIP) --require-hashes -r requirements/setup.txt || echo "setup: uv is not available for this machine" >&2
 	@$(call install,--require-hashes -r requirements/dev.txt)
 	@$(call install,--no-build-isolation -e . -e ./dev)
 	@touch $(STAMP)
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
-	@echo "setup: adding what the benchmarks compare with from requirements/bench.txt"
+	@echo "setup: adding requirements/bench.txt"
 	@$(call install,--require-hashes -r requirements/bench.txt)
 	@touch $(BENCH_STAMP)
 
-demo: setup ## three stories on one cluster: mirror, gateway, environment
+demo: setup ## run three stories on one local cluster: mirror, gateway, environment
 	@$(BIN)/windlass dev demo
 
-demo-down: setup ## end what the demo left running
+demo-down: setup ## stop everything the demo left running
 	@$(BIN)/windlass dev demo --down
 
-test: setup ## all that CI runs
+test: setup ## run everything CI runs
 	@$(BIN)/windlass dev binaries --node --helm
 	@$(MAKE) --no-print-directory lint verify suite
 
@@ -60,39 +60,39 @@ suite: setup
 	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 	@$(ONE_EACH) $(BIN)/pytest -n $(WORKERS)
 
-e2e: setup ## what needs a node with real pods; as root on Linux
+e2e: setup ## run the tests that require a node; as root on Linux
 	@$(BIN)/windlass dev binaries --node
 	@$(BIN)/pytest -m node
 
-test-unit: setup ## pure tests, seconds
+test-unit: setup ## run unit, property and docs tests, in seconds
 	@$(BIN)/pytest tests/unit tests/property tests/docs
 
-lint: setup ## formatting, types, room borders
+lint: setup ## check formatting, types and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-fix: setup ## repair what a tool can repair
+fix: setup ## apply formatting and automatic fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: setup ## CRDs, RBAC, samples, reference pages
+generate: setup ## generate CRDs, RBAC, samples and reference pages
 	@$(BIN)/windlass dev generate
 
-manifests: generate ## the same, by the name that operators often give it
+manifests: generate ## alias of generate
 
-verify: setup ## fail where generated files differ from their declarations
+verify: setup ## fail if generated files differ from their declarations
 	@$(BIN)/windlass dev generate --check
 
-bench: $(BENCH_STAMP) ## ratios, side by side in one run
+bench: $(BENCH_STAMP) ## run the benchmarks, side by side with alternatives
 	@$(BIN)/python -m bench
 
-scenarios: setup ## acceptance scenarios: sentence, tests, results; what has no test
+scenarios: setup ## run and list the acceptance scenarios, with those that have no test
 	@$(BIN)/windlass dev binaries --node --helm
 	@$(ONE_EACH) $(BIN)/pytest -n $(WORKERS) -q -m scenario --scenarios
 
-lock: setup ## pin the requirements anew
+lock: setup ## pin the requirements again
 	@$(COMPILE) --output-file requirements/setup.txt requirements/setup.in
 	@$(COMPILE) --extra dev --output-file requirements/dev.txt pyproject.toml
 	@$(COMPILE) --constraint requirements/dev.txt --output-file requirements/bench.txt requirements/bench.in

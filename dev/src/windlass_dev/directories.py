@@ -24,8 +24,8 @@ def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise WindlassError(
             "NameInvalid",
-            f"cluster name {name!r}: use 1 to 40 lower-case letters, digits and dashes, "
-            "with a letter or digit at both ends",
+            f"invalid cluster name {name!r}: use 1 to 40 lowercase letters, digits and dashes, "
+            "starting and ending with a letter or digit",
         )
 
 

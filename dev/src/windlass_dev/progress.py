@@ -65,7 +65,7 @@ class LineReporter:
 
         def beat() -> None:
             while not done.wait(self._heartbeat_seconds):
-                self.report(f"{text}: still at it after {time.monotonic() - started:.0f}s")
+                self.report(f"{text}: still running after {time.monotonic() - started:.0f}s")
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()

@@ -116,7 +116,7 @@ def _end_in_pieces(name: str) -> None:
     assert commands.find_leftovers(name) == []
     again = commands.run("down", "--name", name)
     assert (again.returncode, commands.find_leftovers(name)) == (0, [])
-    assert "there is no cluster" in again.stderr
+    assert f"cluster {name!r} not found" in again.stderr
 
 
 def test_up_again_changes_nothing(victim: LocalCluster) -> None:
@@ -269,7 +269,7 @@ def test_etcd_may_be_shared(victim: LocalCluster, doomed: str) -> None:
         assert guest.api.request(f"/api/v1/namespaces/{namespace}").status == 404
     before = _pids(doomed)
     assert set(before) == {"kube-apiserver", "kube-controller-manager"}
-    with pytest.raises(WindlassError, match="exists with another etcd"):
+    with pytest.raises(WindlassError, match="exists with a different etcd"):
         control_plane.up(doomed, etcd_url="http://127.0.0.1:1")
     commands.kill(before["kube-apiserver"])
     seen = status.cluster_status(doomed)

@@ -85,7 +85,9 @@ def test_stale_lists_are_refreshed_in_a_place_of_our_own(
 def test_a_package_that_is_nowhere_is_named(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With apt's own words, and nothing under its final name."""
     monkeypatch.setenv("ABSENT", "1")
-    with pytest.raises(WindlassError, match=r"a node needs tool.*Unable to locate"):
+    with pytest.raises(
+        WindlassError, match=r"Debian packages tool; install them: .*Unable to locate"
+    ):
         debian_packages.provide_packages("tool", ["tool"], SilentReporter())
     assert debian_packages.find_unpacked("tool") is None
 
@@ -93,7 +95,7 @@ def test_a_package_that_is_nowhere_is_named(stage: Path, monkeypatch: pytest.Mon
 def test_other_systems_are_told_to_install(stage: Path) -> None:
     """Where there is no apt there is nothing to ask."""
     (stage / "path" / "apt-get").unlink()
-    with pytest.raises(WindlassError, match="this is no Debian"):
+    with pytest.raises(WindlassError, match="this is not a Debian system"):
         debian_packages.provide_packages("tool", ["tool"], SilentReporter())
 
 

@@ -101,7 +101,7 @@ def test_what_enters_is_taken_for_what_it_will_be(
 
 
 @pytest.mark.parametrize(
-    ("script", "told"), [("exit 3", "with status 3"), ("kill -9 $$", "by SIGKILL")]
+    ("script", "told"), [("exit 3", "with code 3"), ("kill -9 $$", "by SIGKILL")]
 )
 def test_how_a_process_ended_is_known(tmp_path: Path, script: str, told: str) -> None:
     """Whoever was killed leaves no words."""

@@ -46,8 +46,8 @@ def test_wrong_version_in_a_named_directory_is_an_error(tmp_path: Path) -> None:
     named = _write_all(tmp_path / "named", wrong="kube-apiserver")
     done = commands.run("up", "--name", "x", "--binaries", str(named))
     assert done.returncode == 1
-    assert f"--binaries names {named}" in done.stderr
-    assert "kube-apiserver is v9.9.9, v1.35.4 is needed" in done.stderr
+    assert f"{named}, set by --binaries" in done.stderr
+    assert "kube-apiserver has version v9.9.9, v1.35.4 is required" in done.stderr
     assert not (tmp_path / "state" / "windlass" / "dev" / "x").exists()
 
 

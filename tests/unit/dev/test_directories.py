@@ -20,7 +20,7 @@ def test_good_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "..", "a/b", "Dev", "-a", "a-", "x" * 41, "a.lock", "a\n"])
 def test_bad_names_are_refused(name: str) -> None:
     """Nothing that could leave the state directory or collide with a lock gets through."""
-    with pytest.raises(WindlassError, match="lower-case letters"):
+    with pytest.raises(WindlassError, match="lowercase letters"):
         directories.cluster_directory(name)
 
 

@@ -16,7 +16,7 @@ class _Watched(io.StringIO):
         self.beaten = threading.Event()
 
     def write(self, text: str) -> int:
-        if "still at it" in text:
+        if "still running" in text:
             self.beaten.set()
         return super().write(text)
 
@@ -28,5 +28,5 @@ def test_step_has_a_beginning_a_heartbeat_and_an_end() -> None:
         assert stream.beaten.wait(10)
     lines = stream.getvalue().splitlines()
     assert lines[0].endswith("building x ...")
-    assert "still at it" in lines[1]
+    assert "still running" in lines[1]
     assert "building x: done in" in lines[-1]

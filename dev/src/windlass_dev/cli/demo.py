@@ -13,9 +13,11 @@ from windlass_dev.cli import dev
 
 @dev.app.command()
 def demo(
-    down: Annotated[bool, typer.Option("--down", help="End what the demo left running.")] = False,
+    down: Annotated[
+        bool, typer.Option("--down", help="Stop everything the demo left running.")
+    ] = False,
 ) -> None:
-    """Tell three stories on one cluster: a mirror, a gateway, an environment."""
+    """Run three stories on one local cluster: a mirror, a gateway, an environment."""
     from windlass_dev import progress
     from windlass_dev.demo import stories
 
@@ -29,28 +31,37 @@ def demo(
 
 @dev.app.command()
 def git(
-    root: Annotated[Path, typer.Option(help="Where the repositories are.")],
+    root: Annotated[Path, typer.Option(help="Directory of the repositories.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 0,
     node: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Also listen where pods of this cluster can reach it."),
+        typer.Option(
+            metavar="NAME",
+            help="Also listen on the address at which pods of this cluster reach this machine.",
+        ),
     ] = None,
     create: Annotated[
-        list[str] | None, typer.Option(help="Make this empty repository; repeatable.")
+        list[str] | None, typer.Option(help="Create this empty repository; repeatable.")
     ] = None,
-    username: Annotated[str, typer.Option(help="Who may enter with the password.")] = "git",
+    username: Annotated[str, typer.Option(help="User name for the password.")] = "git",
     password_file: Annotated[
-        Path | None, typer.Option(help="File with the password; none lets everybody in.")
+        Path | None,
+        typer.Option(
+            help="File with the password; if omitted, no authentication (unless --token-file)."
+        ),
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="File with a bearer token.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Serve TLS with this.")] = None,
-    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Serve HTTPS with this certificate (PEM).")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Private key of the certificate (PEM).")] = None,
     faults: Annotated[
-        Path | None, typer.Option(help="File that names faults to inject, read at each request.")
+        Path | None,
+        typer.Option(help="JSON file that names a fault to inject; read on each request."),
     ] = None,
 ) -> None:
-    """Serve real git repositories by smart HTTP, for trying things and for breaking them."""
+    """Serve git repositories over smart HTTP, for development and fault injection."""
     from windlass_dev.cli import servers
 
     servers.serve_git(
@@ -76,17 +87,20 @@ def _host_address_for(name: str) -> str:
 
 @dev.app.command()
 def binaries(
-    node: Annotated[bool, typer.Option("--node", help="Also those that run pods.")] = False,
-    helm: Annotated[bool, typer.Option("--helm", help="Also the one that renders charts.")] = False,
+    node: Annotated[bool, typer.Option("--node", help="Also the programs of a node.")] = False,
+    helm: Annotated[bool, typer.Option("--helm", help="Also helm, which renders charts.")] = False,
 ) -> None:
-    """Find a cluster's programs, or build or unpack them once; print where they are."""
+    """Find the programs of a local cluster, or build or unpack them once; print their paths."""
     from windlass_dev import progress
     from windlass_dev.node import requirements
     from windlass_dev.programs import provider, tools
 
     problem = requirements.unmet_requirement() if node else None
     if problem is not None:
-        typer.echo(f"a node cannot run here: {problem}; going on without its programs", err=True)
+        typer.echo(
+            f"cannot run a node on this machine: {problem}; continuing without its programs",
+            err=True,
+        )
     with_node = node and problem is None
     reporter = progress.reporter_for(sys.stderr)
     paths = dict(provider.provide_programs(None, reporter, node=with_node).binaries)
@@ -102,10 +116,10 @@ def binaries(
 @dev.app.command()
 def generate(
     check: Annotated[
-        bool, typer.Option("--check", help="Only compare; fail if it differs.")
+        bool, typer.Option("--check", help="Compare only; fail if a file differs.")
     ] = False,
 ) -> None:
-    """Write CRDs, roles, samples and reference pages from their declarations."""
+    """Generate CRDs, roles, samples and reference pages from their declarations."""
     from windlass.cli import generate as generating
 
     raise typer.Exit(generating.generate(Path.cwd(), check))

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="dev",
-    help="A local Kubernetes: a control plane, and with a node also pods.",
+    help="Local Kubernetes clusters: a control plane, and optionally a node that runs pods.",
     no_args_is_help=True,
 )
 
-ClusterName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which cluster.")]
+ClusterName = Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the cluster.")]
 
 
 class OutputFormat(enum.StrEnum):
@@ -43,13 +43,15 @@ def up(
     name: ClusterName = "dev",
     binaries: Annotated[
         Path | None,
-        typer.Option(help="A directory with exactly the needed programs, instead of the cache."),
+        typer.Option(
+            help="Directory with all programs in the required versions, instead of the cache."
+        ),
     ] = None,
     node: Annotated[
-        bool, typer.Option("--node", help="With a node that runs pods; needs root on Linux.")
+        bool, typer.Option("--node", help="Add a node that runs pods; requires root on Linux.")
     ] = False,
 ) -> None:
-    """Bring a cluster up, or repair it; does nothing to one that runs."""
+    """Create a cluster or repair an existing one; prints the URL of its API server."""
     with _errors_on_stderr():
         from windlass_dev.cluster import cluster
 
@@ -57,7 +59,7 @@ def up(
             name, progress=_stderr_reporter(), binaries_directory=binaries, node=node
         )
         option = "" if name == "dev" else f" --name {name}"
-        _echo_stderr(f'use it:  eval "$(windlass dev env{option})"')
+        _echo_stderr(f'to use it, run: eval "$(windlass dev env{option})"')
         typer.echo(local_cluster.server)
 
 
@@ -66,7 +68,7 @@ def down(
     name: ClusterName = "dev",
     every: Annotated[bool, typer.Option("--all", help="All clusters of this user.")] = False,
 ) -> None:
-    """End a cluster and remove everything it left, also after a crash."""
+    """Stop a cluster and remove everything it left, also after a crash."""
     with _errors_on_stderr():
         from windlass_dev import directories
         from windlass_dev.cluster import cluster
@@ -74,9 +76,9 @@ def down(
         for cluster_name in directories.cluster_names() if every else [name]:
             existed = cluster.down(cluster_name, progress=_stderr_reporter())
             _echo_stderr(
-                f"cluster {cluster_name!r} is gone"
+                f"cluster {cluster_name!r} removed"
                 if existed
-                else f"there is no cluster {cluster_name!r}"
+                else f"cluster {cluster_name!r} not found"
             )
 
 
@@ -85,7 +87,7 @@ def load(
     archive: Annotated[Path, typer.Argument(metavar="IMAGE.tar", help="An OCI or Docker archive.")],
     name: ClusterName = "dev",
 ) -> None:
-    """Give a cluster's node an image, for pods that do not pull; prints its name."""
+    """Import an image into the cluster's node, for pods that do not pull; prints its name."""
     with _errors_on_stderr():
         from windlass_dev.cluster import cluster_state, local_cluster
         from windlass_dev.node import containerd
@@ -103,10 +105,10 @@ def status(
         str | None, typer.Option("--name", metavar="NAME", help="Only this cluster.")
     ] = None,
     output: Annotated[
-        OutputFormat, typer.Option("--output", "-o", help="How to print.")
+        OutputFormat, typer.Option("--output", "-o", help="Output format.")
     ] = OutputFormat.TABLE,
 ) -> None:
-    """Show every cluster and its components; with --name fails unless that one is ready."""
+    """Show clusters and their components; with --name, fail unless that cluster is ready."""
     with _errors_on_stderr():
         from windlass_dev.cluster import status as status_report
 
@@ -125,14 +127,20 @@ def status(
 @app.command()
 def logs(
     component: Annotated[
-        str | None, typer.Argument(help="A component as `status` lists it.")
+        str | None, typer.Argument(help="Component, as listed by `status`; all if omitted.")
     ] = None,
     name: ClusterName = "dev",
     lines: Annotated[
-        int | None, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")
+        int | None,
+        typer.Option(
+            "--lines",
+            "-n",
+            min=0,
+            help="Number of lines; default 200, or 10 per component.",
+        ),
     ] = None,
 ) -> None:
-    """Print the last lines of a component's log, or of every component's."""
+    """Print the end of the log of one component, or of all components."""
     with _errors_on_stderr():
         from windlass_dev.cluster import launch
 
@@ -151,16 +159,16 @@ def env(
     user: Annotated[
         str | None, typer.Option(help="Act as this user instead of the administrator.")
     ] = None,
-    group: Annotated[
-        list[str] | None, typer.Option(help="A group of that user; may be repeated.")
-    ] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Group of that user; repeatable.")] = None,
 ) -> None:
-    """Print shell lines that point kubectl at the cluster, for `eval`."""
+    """Print shell commands that point kubectl at the cluster, for `eval`."""
     with _errors_on_stderr():
         from windlass_dev.cluster import local_cluster
 
         if group and not user:
-            raise typer.BadParameter("--group needs --user: the administrator's groups are fixed")
+            raise typer.BadParameter(
+                "--group requires --user; the groups of the administrator are fixed"
+            )
         selected = local_cluster.get_cluster(name)
         path = selected.user_kubeconfig(user, group or ()) if user else selected.admin_kubeconfig
         lines = _export_lines(path, selected.kubectl.parent, os.environ.get("PATH", ""))
@@ -197,13 +205,15 @@ def _select_components(report: ClusterStatus, component: str | None) -> list[Com
     rows = [row for row in report.components if component in (None, row.name)]
     if not rows:
         known = ", ".join(row.name for row in report.components)
-        raise typer.BadParameter(f"no component {component!r} in cluster {report.name!r}: {known}")
+        raise typer.BadParameter(
+            f"cluster {report.name!r} has no component {component!r}; available: {known}"
+        )
     return rows
 
 
 def _print_table(statuses: list[ClusterStatus]) -> None:
     if not statuses:
-        _echo_stderr("no cluster; `windlass dev up` makes one")
+        _echo_stderr("no clusters found; create one with `windlass dev up`")
         return
     from rich.console import Console
     from rich.table import Table
@@ -247,7 +257,5 @@ def _errors_on_stderr() -> Iterator[None]:
         _echo_stderr(f"error: {fault}")
         raise typer.Exit(1) from fault
     except KeyboardInterrupt as interrupt:
-        _echo_stderr(
-            "interrupted; `windlass dev up` goes on from here, `windlass dev down` cleans up"
-        )
+        _echo_stderr("interrupted; `windlass dev up` resumes, `windlass dev down` cleans up")
         raise typer.Exit(130) from interrupt

@@ -34,11 +34,12 @@ def run(
     settings: Settings,
     kubeconfig: Kubeconfig = None,
     dev: Annotated[
-        bool, typer.Option("--dev", help="Install into a cluster of `windlass dev up`, then run.")
+        bool,
+        typer.Option("--dev", help="Install into a local cluster of `windlass dev up`, then run."),
     ] = False,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Which local cluster.")] = "dev",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the local cluster.")] = "dev",
 ) -> None:
-    """Run windlass on a local cluster: installs CRDs and roles, then acts as a user with them."""
+    """Install CRDs and roles into a local cluster, then run the operator with these roles."""
     import asyncio
 
     from windlass.telemetry import log_setup
@@ -52,14 +53,17 @@ def run(
 
     if not dev:
         raise WindlassError(
-            "NotADesk", "run needs --dev; in a cluster, `windlass controller` is the role to start"
+            "NotADesk",
+            "`windlass run` requires --dev; to run in a cluster, use `windlass controller`",
         )
     cluster = _select_cluster(kubeconfig, name)
     logs.configure(format=settings.log_format, level=settings.log_level)
     installation = asyncio.run(
         installer.install(cluster, Installation(settings.release, settings.namespace))
     )
-    typer.echo(f"installed; acting as {installer.OPERATOR_USER}", err=True)
+    typer.echo(
+        f"installed windlass; running the operator as user {installer.OPERATOR_USER}", err=True
+    )
     asyncio.run(role.run(local_settings(settings, installation), installation.kubeconfig))
 
 
@@ -76,8 +80,8 @@ def _select_cluster(kubeconfig: Path | None, name: str) -> LocalCluster:
     if extension is None:
         raise WindlassError(
             "NotADesk",
-            f"{given} does not lead to a cluster that `windlass dev up` made; --dev installs "
-            "cluster-wide objects and refuses any other. Unset KUBECONFIG, or run "
+            f"kubeconfig {given} is not one of `windlass dev up`; --dev installs cluster-wide "
+            "objects, so it refuses any other cluster. Unset KUBECONFIG, or run "
             '`eval "$(windlass dev env)"`',
         )
     return local_cluster.get_cluster(extension.name)

@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 
 @dev.app.command()
 def gateway(
-    data: Annotated[Path, typer.Option(help="The data directory, with projects and config.")],
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 0,
-    tls: Annotated[bool, typer.Option("--tls", help="Serve HTTPS, by an own authority.")] = False,
+    data: Annotated[Path, typer.Option(help="Data directory, with projects and config.")],
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 0,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Serve HTTPS with a certificate of its own CA.")
+    ] = False,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The API token, name:secret; without it everybody may enter."
+            metavar="FILE",
+            help="File with the API token, NAME:SECRET; if omitted, no authentication.",
         ),
     ] = None,
     control_port: Annotated[
-        int, typer.Option(help="Port for switching modes and looking in; 0 takes a free one.")
+        int, typer.Option(help="Port for switching modes and inspection; 0 picks a free one.")
     ] = 0,
 ) -> None:
-    """Pretend to be an Ignition gateway over DATA; prints its URL, then the control port's."""
+    """Run a mock Ignition gateway over DATA; prints its URL, then the URL of its control port."""
     import asyncio
 
     from windlass_dev.mock_gateway.gateway_server import MockGatewayServer, MockGatewaySettings
@@ -49,7 +52,7 @@ def _read_token(path: Path | None) -> str:
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--token-file") from error
     if not all(token.partition(":")):
-        raise typer.BadParameter("the file must hold NAME:SECRET", param_hint="--token-file")
+        raise typer.BadParameter("the file must contain NAME:SECRET", param_hint="--token-file")
     return token
 
 

@@ -106,14 +106,15 @@ def is_ready(state: ClusterState, directory: Path) -> bool:
 def _check_platform() -> None:
     if sys.platform != "linux":
         raise WindlassError(
-            "PlatformUnsupported", "the local control plane runs on Linux only (it needs /proc)"
+            "PlatformUnsupported", "local clusters run on Linux only (they require /proc)"
         )
 
 
 def _check_node_possible(requested: ClusterState, directory: Path) -> None:
     if requested.foreign_etcd:
         raise WindlassError(
-            "EtcdUnreachable", "a cluster with a node has a network, and so an etcd, of its own"
+            "EtcdUnreachable",
+            "a cluster with a node runs its own etcd; an external etcd URL is not supported",
         )
     requirements.check_requirements(directory)
 
@@ -129,8 +130,8 @@ def _refuse_different_options(
     if differs:
         raise WindlassError(
             "ClusterDiffers",
-            f"cluster {state.name!r} exists with another etcd, other API server arguments or "
-            f"without a node; `windlass dev down --name {state.name}` first",
+            f"cluster {state.name!r} exists with a different etcd, different API server arguments "
+            f"or without a node; run `windlass dev down --name {state.name}` first",
         )
 
 
@@ -219,7 +220,7 @@ def _start_wave(
 ) -> ClusterState:
     for component in wave:
         if component in state.processes and not launch.is_running(state, component, directory):
-            progress.report(f"{component} is dead; starting it again")
+            progress.report(f"{component} is not running; restarting it")
         state = launch.ensure_running(state, component, directory)
     for component in wave:
         launch.wait_until_ready(state, component, directory)
@@ -235,7 +236,7 @@ def _prepare_containerd(state: ClusterState, directory: Path) -> None:
     """Import the pause image; fail where containerd runs without its CRI plugin."""
     if not containerd.serves_pods(state, directory):
         raise launch.component_failure(
-            state, components.CONTAINERD, directory, "runs, but cannot serve pods"
+            state, components.CONTAINERD, directory, "is running, but its CRI plugin did not load"
         )
     containerd.load_pause_image(state, directory)
 

@@ -29,20 +29,20 @@ _ERROR_LINE = re.compile(
 _ADVICE = (
     (
         r"(inotify|fsnotify|watcher).*too many open files",
-        "the kernel's limit of inotify instances is used up: "
-        "`sysctl fs.inotify.max_user_instances=1024` as root, or end other clusters",
+        "the inotify instances of this user are used up: run "
+        "`sysctl fs.inotify.max_user_instances=1024` as root, or stop other clusters",
     ),
     (r"too many open files", "raise the limit of open files (`ulimit -n 65536`) and try again"),
-    (r"no space left on device|disk quota", "the disk is full: free some of it and try again"),
+    (r"no space left on device|disk quota", "the disk is full: free some space and try again"),
     (
         r"cannot allocate memory|resource temporarily unavailable",
-        "memory or process numbers are used up: end other programs and try again",
+        "memory or process ids are used up: stop other programs and try again",
     ),
-    (r"address already in use", "another program has its port: end that one and try again"),
+    (r"address already in use", "another program uses its port: stop that program and try again"),
     (
         r"operation not permitted|permission denied|read-only file system",
-        "this machine forbids it, as containers often do: give it more rights, "
-        "or do without --node",
+        "this machine does not permit it, as is common in containers: grant more privileges, "
+        "or run without --node",
     ),
 )
 
@@ -58,7 +58,7 @@ class LogTail:
 
 def component_failed(problem: str, cluster: str, tails: Sequence[LogTail]) -> WindlassError:
     """The error for `problem`, with `tails` quoted; the failed component's comes first."""
-    lines = [f"{problem}.", *map(_quote, tails), f"What to do: {advice(cluster, tails)}."]
+    lines = [f"{problem}.", *map(_quote, tails), f"Remedy: {advice(cluster, tails)}."]
     return WindlassError("ComponentFailed", "\n".join(lines))
 
 
@@ -68,8 +68,8 @@ def advice(cluster: str, tails: Sequence[LogTail]) -> str:
     for pattern, remedy in _ADVICE:
         if re.search(pattern, text, re.IGNORECASE):
             return remedy
-    fallback = f"`windlass dev down --name {cluster}`, then `up`, starts afresh"
-    return f"{fallback}; if that fails too, its log says more"
+    fallback = f"recreate it with `windlass dev down --name {cluster}`, then `up`"
+    return f"{fallback}; if that fails, see the log"
 
 
 def relevant_lines(lines: Sequence[str]) -> list[str]:
@@ -79,6 +79,6 @@ def relevant_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _quote(tail: LogTail) -> str:
-    lines = relevant_lines(tail.lines) or ["(nothing)"]
+    lines = relevant_lines(tail.lines) or ["(empty)"]
     quoted = [f"    {redactor.clean(line)}" for line in lines]
-    return "\n".join([f"{tail.component} said ({tail.log}):", *quoted])
+    return "\n".join([f"{tail.component} log ({tail.log}):", *quoted])

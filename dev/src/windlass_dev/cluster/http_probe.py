@@ -65,8 +65,10 @@ def node_problem(api: ApiProbe, name: str) -> str:
     """The message of the Ready condition of the node `name`."""
     response = api.request(f"/api/v1/nodes/{name}")
     if not response.ok:
-        return "its node has not been registered"
-    return str(_ready_condition(response).get("message", "its node says nothing of itself yet"))
+        return "the node is not registered"
+    return str(
+        _ready_condition(response).get("message", "the node has not reported a Ready condition")
+    )
 
 
 def _ready_condition(response: ProbeResponse) -> dict[str, Any]:

@@ -77,8 +77,8 @@ async def install(
     if extension is None:
         raise WindlassError(
             "NotADesk",
-            f"{cluster.admin_kubeconfig} does not lead to a cluster that `windlass dev up` made; "
-            "--dev changes cluster-wide things and refuses any other",
+            f"kubeconfig {cluster.admin_kubeconfig} is not one of `windlass dev up`; --dev "
+            "installs cluster-wide objects, so it refuses any other cluster",
         )
     # Chosen once: the webhook configuration names it.
     port = await asyncio.to_thread(ports.port_from_file, cluster.directory / "webhook-port")
@@ -146,7 +146,7 @@ async def _wait_until_established(api: Api, definitions: list[Object]) -> None:
                     live = await api.get(_DEFINITIONS, name)
     except TimeoutError as error:
         raise WindlassError(
-            "NotEstablished", f"the CRDs are not served after {_ESTABLISH_SECONDS:g} s"
+            "NotEstablished", f"CRDs not established after {_ESTABLISH_SECONDS:g} s"
         ) from error
 
 

@@ -74,8 +74,8 @@ def _wait_for_free_port(state: ClusterState, component: str, directory: Path) ->
         if time.monotonic() > deadline:
             raise WindlassError(
                 "PortTaken",
-                f"port {port} of {component} is used by another program; end that one, or run "
-                f"`windlass dev down --name {state.name}` and `up` again to get other ports",
+                f"port {port} of {component} is in use by another program; stop it, or run "
+                f"`windlass dev down --name {state.name}` and `up` again to choose other ports",
             )
         time.sleep(_POLL_SECONDS)
 
@@ -184,11 +184,11 @@ def _poll_until_ready(
         if not is_running(state, component, directory):
             exit_description = processes.describe_exit(state.processes[component])
             raise component_failure(
-                state, component, directory, f"ended {exit_description} while it was starting"
+                state, component, directory, f"exited {exit_description} during startup"
             )
         if time.monotonic() > deadline:
             detail = _describe_node_problem(state, component, directory)
-            problem = f"was not ready after {READY_SECONDS:.0f} s{detail}"
+            problem = f"not ready after {READY_SECONDS:.0f} s{detail}"
             raise component_failure(state, component, directory, problem)
         time.sleep(_POLL_SECONDS)
 

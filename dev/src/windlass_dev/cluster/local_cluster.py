@@ -113,7 +113,7 @@ def cluster_missing_error(name: str) -> WindlassError:
     """The error for a cluster that does not exist."""
     option = "" if name == directories.DEFAULT_NAME else f" --name {name}"
     return WindlassError(
-        "ClusterMissing", f"there is no cluster {name!r}; `windlass dev up{option}` makes it"
+        "ClusterMissing", f"cluster {name!r} not found; create it with `windlass dev up{option}`"
     )
 
 

@@ -35,7 +35,8 @@ def choose_ports(
         if port not in taken and is_free(port):
             chosen.append(port)
     raise WindlassError(
-        "PortsExhausted", f"no {count} free ports between {_LOWEST} and {ceiling} on 127.0.0.1"
+        "PortsExhausted",
+        f"fewer than {count} free ports between {_LOWEST} and {ceiling} on 127.0.0.1",
     )
 
 

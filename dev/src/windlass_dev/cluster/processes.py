@@ -106,7 +106,7 @@ def describe_exit(process: RecordedProcess) -> str:
     code = _exit_codes.get(process.pid)
     if code is None:
         return ""
-    return f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
 
 
 def inspect_process(pid: int) -> RecordedProcess | None:
@@ -179,7 +179,7 @@ def _wait_for_exit(pid: int, descriptor: int, deadline: float) -> None:
     poll.register(descriptor, select.POLLIN)
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         raise WindlassError(
-            "ProcessStuck", f"process {pid} does not end after SIGKILL; the kernel holds it"
+            "ProcessStuck", f"process {pid} did not exit after SIGKILL; it is blocked in the kernel"
         )
     child = _children.pop(pid, None)
     if child is not None:

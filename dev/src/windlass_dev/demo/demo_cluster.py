@@ -126,8 +126,8 @@ def bring_up(progress: ProgressReporter) -> DemoCluster:
     )
     demo = DemoCluster(local_cluster, git, probe, metrics, problem)
     if problem:
-        progress.report(f"without a node: {problem}")
-    with progress.step("installing windlass, starting its operator and a git server"):
+        progress.report(f"running without a node: {problem}")
+    with progress.step("installing windlass, starting the operator and a git server"):
         # Started together: both are slow to start, and neither needs the other for that.
         _start_git_server(demo)
         _start_operator(demo)
@@ -138,7 +138,8 @@ def bring_up(progress: ProgressReporter) -> DemoCluster:
 
 def remove_cluster(progress: ProgressReporter) -> None:
     """Remove the cluster of the demo with all its processes."""
-    cluster.down(CLUSTER_NAME, progress=progress)
+    existed = cluster.down(CLUSTER_NAME, progress=progress)
+    progress.report(f"cluster {CLUSTER_NAME!r} {'removed' if existed else 'not found'}")
 
 
 def wait_for(poll: Callable[[], T], subject: str, *, seconds: float = _WAIT_SECONDS) -> T:
@@ -146,7 +147,9 @@ def wait_for(poll: Callable[[], T], subject: str, *, seconds: float = _WAIT_SECO
     deadline = time.monotonic() + seconds
     while not (result := poll()):
         if time.monotonic() > deadline:
-            raise WindlassError("DemoFailed", f"{subject} was not seen in {seconds:g} s")
+            raise WindlassError(
+                "DemoFailed", f"timed out after {seconds:g} s waiting for {subject}"
+            )
         time.sleep(0.02)
     return result
 

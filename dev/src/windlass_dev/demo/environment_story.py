@@ -15,7 +15,7 @@ from windlass_dev.node import containerd, oci_archive
 from windlass_dev.programs import debian_packages
 from windlass_dev.progress import ProgressReporter, SilentReporter
 
-TITLE = "A branch becomes a running, fenced environment"
+TITLE = "A branch becomes a running, isolated environment"
 
 _REPOSITORY = "shop"
 _TEAM = "team-a"
@@ -83,10 +83,10 @@ def prepare(demo: DemoCluster) -> None:
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _TEAM}}
     demo.kubectl("apply", "-f", "-", stdin=json.dumps(team))
     demo.kubectl("delete", "environment", "preview", "-n", _TEAM, "--ignore-not-found")
-    demo.commit(_REPOSITORY, "Open the shop", _manifests(demo, 1))
+    demo.commit(_REPOSITORY, "Add the shop page", _manifests(demo, 1))
     if demo.has_node:
         _load_image(demo)
-        wait_for(lambda: demo.get(_ACCOUNT), "the team's default account")
+        wait_for(lambda: demo.get(_ACCOUNT), "the default ServiceAccount of the team's namespace")
         demo.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger_pod()))
 
 
@@ -94,17 +94,17 @@ def play(demo: DemoCluster, progress: ProgressReporter, echo: Callable[[str], No
     """Play the story; return whether everything it promises was observed."""
     del progress
     if not demo.has_node:
-        echo(f"(without a node nothing can run; what would run is applied: {demo.no_node})")
+        echo(f"(no node, so the demo applies a ConfigMap instead of a Deployment: {demo.no_node})")
     first = demo.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
     demo.kubectl("apply", "-f", "-", stdin=_objects(demo))
-    echo("\n$ kubectl -n team-a apply -f environment.yaml   # a copy of branch main, please")
+    echo("\n$ kubectl -n team-a apply -f environment.yaml   # a preview of branch main")
     try:
         first_ready = _show_ready(demo, first, 1, echo)
-        second = demo.commit(_REPOSITORY, "Say it again, nicer", _manifests(demo, 2))
-        echo(f"\n$ git push   # {second[:8]} Say it again, nicer")
+        second = demo.commit(_REPOSITORY, "Update the shop page", _manifests(demo, 2))
+        echo(f"\n$ git push   # {second[:8]} Update the shop page")
         return all((first_ready, _show_ready(demo, second, 2, echo), _show_isolation(demo, echo)))
     except WindlassError as error:
-        echo(f"  NOT SEEN: {error.message}")
+        echo(f"  NOT OBSERVED: {error.message}")
         return False
 
 
@@ -124,16 +124,16 @@ def _show_ready(demo: DemoCluster, commit: str, version: int, echo: Callable[[st
     """Wait until the Environment serves `commit`; print its steps and its page."""
     started = time.monotonic()
     environment = wait_for(
-        lambda: _find_serving(demo, commit), f"commit {commit[:8]} ready", seconds=120.0
+        lambda: _find_serving(demo, commit), f"commit {commit[:8]} to be ready", seconds=120.0
     )
     assert environment is not None, "wait_for returns a true result"
     namespace = environment["status"]["namespace"]
-    echo(f"  ready {time.monotonic() - started:.1f} s later, in namespace {namespace}:")
+    echo(f"  ready after {time.monotonic() - started:.1f} s, in namespace {namespace}:")
     rows = environment["status"]["steps"]
     echo(indent("\n".join(f"{row['name']:10} {row.get('message', '')}" for row in rows)))
     if not demo.has_node:
         return True
-    echo("  the page, asked for inside the environment:")
+    echo("  page served inside the environment:")
     echo(indent(_wait_for_page(demo, namespace, _PAGE_TEXT.format(version=version))))
     return True
 
@@ -177,14 +177,14 @@ def _show_isolation(demo: DemoCluster, echo: Callable[[str], None]) -> bool:
     """Show that a pod outside the environment cannot connect."""
     namespace = demo.get(_ENVIRONMENT)["status"]["namespace"]
     names = demo.kubectl("get", "networkpolicies", "-n", namespace, "-o", "name").split()
-    echo(f"  {len(names)} network policies hold it in")
+    echo(f"  {len(names)} NetworkPolicies isolate it")
     if not demo.has_node:
         return bool(names)
     demo.kubectl("wait", "--for=condition=Ready", "pod/stranger", "-n", _TEAM, "--timeout=60s")
     address = _service_address(demo, namespace)
-    echo(f"\n$ kubectl -n team-a exec stranger -- nc -w 2 {address} 80   # somebody else's pod")
+    echo(f"\n$ kubectl -n team-a exec stranger -- nc -w 2 {address} 80   # another namespace")
     page = _fetch_page(demo, _TEAM, "stranger", address)
-    echo("  IT GOT IN" if page else "  no connection: the fence holds")
+    echo("  CONNECTED: not isolated" if page else "  connection blocked by NetworkPolicy")
     return not page
 
 

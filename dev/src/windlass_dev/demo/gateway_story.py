@@ -17,7 +17,7 @@ from windlass_dev.mock_gateway.gateway_pod import GatewayPod
 from windlass_dev.node import windlass_container
 from windlass_dev.progress import ProgressReporter
 
-TITLE = "A push appears on a gateway, which scans it"
+TITLE = "A push is synced to a gateway and scanned"
 
 _REPOSITORY = "plant"
 _SITE = "site-1"
@@ -61,7 +61,7 @@ def prepare(demo: DemoCluster) -> None:
     if not demo.has_node:
         return
     demo.kubectl("delete", "namespace", _SITE, "--ignore-not-found")
-    demo.commit(_REPOSITORY, "Show the line", _files("Line 1"))
+    demo.commit(_REPOSITORY, "Add the overview", _files("Line 1"))
     windlass_container.load_image(demo.cluster)
     demo.kubectl("apply", "-f", "-", stdin=_objects(demo))
     demo.kubectl("apply", "-f", "-", stdin=json.dumps(_pod(demo)))
@@ -70,25 +70,25 @@ def prepare(demo: DemoCluster) -> None:
 def play(demo: DemoCluster, progress: ProgressReporter, echo: Callable[[str], None]) -> bool:
     """Play the story; return whether everything it promises was observed."""
     if not demo.has_node:
-        echo(f"(left out: a gateway needs a pod, and there is no node: {demo.no_node})")
+        echo(f"(skipped: a gateway runs in a pod, which requires a node: {demo.no_node})")
         return True
-    echo("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # beside the first story: follow main")
-    with progress.step("waiting for the gateway and its agent, begun beside the first story"):
+    echo("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # sync branch main to the gateway")
+    with progress.step("waiting for the gateway pod and its agent, started during the first story"):
         pod = "pod/area-1"
         demo.kubectl("wait", "--for=condition=Ready", pod, "-n", _SITE, "--timeout=120s")
     try:
         first = demo.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
         _wait_for_commit(demo, first, "Line 1")
-        echo("  on its disk before the gateway started, and reported:")
+        echo("  on disk before the gateway started, and reported:")
         first_shown = _show_gateway(demo, echo)
-        second = demo.commit(_REPOSITORY, "Name the line", _files("Bottling"))
-        echo(f"\n$ git push   # {second[:8]} Name the line")
+        second = demo.commit(_REPOSITORY, "Rename the line", _files("Bottling"))
+        echo(f"\n$ git push   # {second[:8]} Rename the line")
         _request_sync(demo, echo)
         on_disk, reported = _wait_for_commit(demo, second, "Bottling")
-        echo(f"  on its disk {on_disk:.1f} s later, scanned and reported after {reported:.1f} s:")
+        echo(f"  on disk after {on_disk:.1f} s, scanned and reported after {reported:.1f} s:")
         return first_shown and _show_gateway(demo, echo)
     except WindlassError as error:
-        echo(f"  NOT SEEN: {error.message}")
+        echo(f"  NOT OBSERVED: {error.message}")
         return False
 
 
@@ -96,7 +96,7 @@ def _request_sync(demo: DemoCluster, echo: Callable[[str], None]) -> None:
     """Request a sync by annotation, as a pipeline would after a push."""
     command = ("annotate", "ignitionsync", "site", "-n", _SITE, "--overwrite")
     annotation = f"{_REQUESTED_AT}={datetime.now(UTC).isoformat(timespec='seconds')}"
-    echo(f"$ kubectl {' '.join(command)} {annotation}   # else within 5 s")
+    echo(f"$ kubectl {' '.join(command)} {annotation}   # optional: do not wait for the next poll")
     demo.kubectl(*command, annotation)
 
 
@@ -140,9 +140,9 @@ def _pod(demo: DemoCluster) -> Object:
 def _wait_for_commit(demo: DemoCluster, commit: str, title: str) -> tuple[float, float]:
     """Wait for a commit; return the seconds until it was on disk, and until it was reported."""
     started = time.monotonic()
-    wait_for(lambda: title in _read_view(demo), f"{title} on the gateway's disk", seconds=120.0)
+    wait_for(lambda: title in _read_view(demo), f"{title!r} on the gateway's disk", seconds=120.0)
     on_disk = time.monotonic() - started
-    wait_for(lambda: _is_synced(demo, commit), f"{commit[:8]} synced", seconds=60.0)
+    wait_for(lambda: _is_synced(demo, commit), f"status of commit {commit[:8]}", seconds=60.0)
     return on_disk, time.monotonic() - started
 
 
@@ -150,7 +150,7 @@ def _show_gateway(demo: DemoCluster, echo: Callable[[str], None]) -> bool:
     """Print file, scans and status; return whether the gateway had no torn reads."""
     echo(indent(_read_view(demo)))
     scans, torn = _query_gateway(demo, "/posts"), _count_torn_reads(demo)
-    echo(f"  the gateway counts its scans: {json.dumps(scans)}, torn reads: {torn}")
+    echo(f"  scans received by the gateway: {json.dumps(scans)}, torn reads: {torn}")
     echo(indent(demo.kubectl("get", "ignitionsync", "-n", _SITE)))
     return not torn
 
@@ -181,7 +181,7 @@ def _query_gateway(demo: DemoCluster, path: str) -> Object:
     script = f"import urllib.request as u;print(u.urlopen({url!r}).read().decode())"
     python = str(Path(sys.prefix) / "bin" / "python")
     output = wait_for(
-        lambda: _exec_in_gateway(demo, python, "-c", script), f"the gateway's word on {path}"
+        lambda: _exec_in_gateway(demo, python, "-c", script), f"a response of the gateway to {path}"
     )
     answer: Object = json.loads(output)
     return answer

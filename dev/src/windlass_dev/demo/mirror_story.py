@@ -11,7 +11,7 @@ from windlass.base.errors import WindlassError
 from windlass_dev.demo.demo_cluster import DemoCluster, indent, wait_for
 from windlass_dev.progress import ProgressReporter
 
-TITLE = "A person's change appears in Git under their name"
+TITLE = "A change by a user appears in Git under their name"
 
 _REPOSITORY = "infra"
 _NAMESPACE = "shop"
@@ -64,27 +64,27 @@ class StoryStep:
 STEPS = (
     StoryStep(
         "alice",
-        "makes a place for a shop",
+        "creates a namespace for the shop",
         ("create", "namespace", _NAMESPACE),
     ),
     StoryStep(
         "alice",
-        "writes down how it greets",
+        "adds a greeting",
         ("-n", _NAMESPACE, "create", "configmap", "greeting", "--from-literal=text=Good morning"),
     ),
     StoryStep(
         "bob",
-        "finds that too stiff",
+        "changes the greeting",
         ("-n", _NAMESPACE, "patch", "configmap", "greeting", "-p", '{"data":{"text":"Moin"}}'),
     ),
     StoryStep(
         "bob",
-        "keeps a secret, of which only a keyed digest leaves the cluster",
+        "adds a Secret; only keyed digests of its values leave the cluster",
         ("-n", _NAMESPACE, "create", "secret", "generic", "till", "--from-literal=pin=4711"),
     ),
     StoryStep(
         "alice",
-        "takes the greeting down",
+        "deletes the greeting",
         ("-n", _NAMESPACE, "delete", "configmap", "greeting"),
     ),
 )
@@ -98,13 +98,15 @@ def prepare(demo: DemoCluster) -> None:
 
 def play(demo: DemoCluster, progress: ProgressReporter, echo: Callable[[str], None]) -> bool:
     """Play the story; return whether everything it promises was observed."""
-    with progress.step("waiting until authors can be proven"):
-        wait_for(lambda: demo.metric("windlass_mirror_authors_provable") == 1.0, "the witness")
-    with progress.step("telling windlass what to mirror, and where to"):
+    with progress.step("waiting for the admission webhook, which identifies authors"):
+        wait_for(
+            lambda: demo.metric("windlass_mirror_authors_provable") == 1.0, "the admission webhook"
+        )
+    with progress.step("applying what to mirror, and to which repository"):
         demo.kubectl("apply", "-f", "-", stdin=_objects(demo))
         first = wait_for(lambda: _first_commit(demo), "the first commit")
     echo(f"\n{first}\n")
-    with progress.step("clearing away what an earlier run left"):
+    with progress.step("removing what an earlier run left"):
         demo.kubectl("delete", "namespace", _NAMESPACE, "--ignore-not-found")
     observed = [_run_step(demo, step, echo) for step in STEPS]
     return all(observed)
@@ -133,9 +135,9 @@ def _run_step(demo: DemoCluster, step: StoryStep, echo: Callable[[str], None]) -
     try:
         commit = wait_for(lambda: _find_commit(demo, before, step), f"a commit by {step.person}")
     except WindlassError as error:
-        echo(f"  NOT SEEN: {error.message}")
+        echo(f"  NOT OBSERVED: {error.message}")
         return False
-    echo(f"  seen in Git {time.monotonic() - started:.2f} s after the command began:")
+    echo(f"  in Git {time.monotonic() - started:.2f} s after the command started:")
     log_format = "commit %h%nAuthor: %an <%ae>%n%n    %s"
     echo(indent(demo.git_log(_REPOSITORY, "-1", "-p", f"--format={log_format}", commit)))
     return True

@@ -42,10 +42,10 @@ def remove_all(progress: ProgressReporter) -> None:
 def _closing_text(demo: DemoCluster) -> str:
     name = demo.cluster.name
     return f"""
-Everything is still running. To look around:
+Everything keeps running. To explore:
 
   eval "$(.venv/bin/windlass dev env --name {name} --user alice)"
-  kubectl get windlass -A                  # everything that windlass looks after
+  kubectl get windlass -A                  # all objects of windlass
   git --git-dir={demo.repository("infra")} log -p main
   tail {demo.cluster.directory}/logs/operator.log
 

@@ -53,7 +53,7 @@ class BareRepositories:
         bare_name = name.strip("/").removesuffix(".git")
         if not _NAME.fullmatch(bare_name) or ".." in bare_name:
             raise InvalidRepositoryName(
-                "a repository's name is made of letters, digits and `._-`, with `/` between parts"
+                "repository names consist of letters, digits and `._-`, with `/` between parts"
             )
         return self.root / f"{bare_name}.git"
 

@@ -55,7 +55,7 @@ class GitFault:
     """The affected service, `upload-pack` or `receive-pack`; empty for both."""
     times: int | None = None
     """After how many requests it ends; None until it is cleared, always so from a file."""
-    text: str = "the push is not wanted"
+    text: str = "the push is rejected"
     """The message of mode `reject`."""
     branch: str = ""
     """The branch of mode `protected`."""
@@ -66,9 +66,11 @@ class GitFault:
 
     def __post_init__(self) -> None:
         if self.mode not in FAULT_MODES:
-            raise ValueError(f"{self.mode!r} is no fault; use one of {', '.join(FAULT_MODES)}")
+            raise ValueError(f"unsupported mode {self.mode!r}; supported: {', '.join(FAULT_MODES)}")
         if self.service not in FAULT_SERVICES:
-            raise ValueError(f"{self.service!r} is no service; use upload-pack or receive-pack")
+            raise ValueError(
+                f"unsupported service {self.service!r}; supported: upload-pack, receive-pack"
+            )
 
 
 class ActiveFault:
@@ -130,7 +132,7 @@ async def answer_with_fault(fault: GitFault, request: GitRequest) -> bool:
     if fault.mode == "refuse-auth":
         await request.refuse_credentials()
     elif fault.mode == "error":
-        await request.reply(500, b"the server has a bad day\n")
+        await request.reply(500, b"injected server error\n")
     elif fault.mode == "hang":
         await _hang(request)
     elif fault.mode == "redirect":
@@ -213,7 +215,7 @@ async def _endless(request: GitRequest) -> None:
 
 def _noise(request: GitRequest, number: int) -> bytes:
     if request.method == "POST" and request.service == "receive-pack":
-        return pkt_line(b"\x02still thinking about it\n")
+        return pkt_line(b"\x02still working\n")
     capabilities = b"\0report-status" if number == 0 and request.method == "GET" else b""
     return pkt_line(b"%040x refs/heads/endless-%d%s\n" % (number + 1, number, capabilities))
 

@@ -52,7 +52,7 @@ _STATUSES = {
     "403": (403, "Forbidden"),
     "404": (404, "Not Found"),
     "500": (500, "Internal Server Error"),
-    "commissioning": (403, "the gateway waits for commissioning"),
+    "commissioning": (403, "the gateway is waiting for commissioning"),
 }
 _COUNTED_MODES = frozenset({"401", "403", "404", "500", "slow", "no-GET"})
 
@@ -72,15 +72,17 @@ class GatewayMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def check(self) -> None:
         """Raise `ModeInvalid` for an unknown mode or values that do not fit it."""
         if self.mode not in MODES:
-            raise _invalid_mode(f"{self.mode[:40]!r} is not one of {', '.join(MODES)}")
+            raise _invalid_mode(
+                f"unsupported mode {self.mode[:40]!r}; supported: {', '.join(MODES)}"
+            )
         if self.mode not in _COUNTED_MODES and (
             self.requests is not None or self.method is not None
         ):
             raise _invalid_mode(
-                f"mode {self.mode} lasts until the next; leave requests and method out"
+                f"mode {self.mode} lasts until it is changed; leave out requests and method"
             )
         if (self.requests is not None and self.requests < 1) or not 0 <= self.seconds <= 3600:
-            raise _invalid_mode("requests must be 1 or more, seconds 0 to 3600")
+            raise _invalid_mode("requests must be at least 1, seconds between 0 and 3600")
 
     @property
     def is_down(self) -> bool:

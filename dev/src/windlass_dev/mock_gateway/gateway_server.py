@@ -67,7 +67,7 @@ class MockGatewayServer:
         """Read the data, then listen; raises Fatal if a port is not available."""
         settings = self._settings
         if not await asyncio.to_thread(settings.data.is_dir):
-            raise Stalled("DataMissing", f"{settings.data} is not a directory; make it first")
+            raise Stalled("DataMissing", f"{settings.data} is not a directory; create it first")
         scans = MockScans(settings.data)
         self._api = MockGatewayApi(scans, self._modes, settings.identity, settings.token)
         self._app: Starlette = self._api.app()

@@ -30,7 +30,7 @@ def grant_access(api: ApiProbe) -> None:
         response = api.request(f"/apis/{_GROUP}/v1/{resource}", method="POST", body=body)
         if not response.ok and response.status != _CONFLICT:
             raise WindlassError(
-                "ComponentFailed", f"{USER} could not be let in: {response.text[:300]}"
+                "ComponentFailed", f"could not grant access to {USER}: {response.text[:300]}"
             )
 
 

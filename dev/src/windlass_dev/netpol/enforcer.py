@@ -102,14 +102,14 @@ class Enforcer:
         try:
             await asyncio.to_thread(self._apply, desired)
         except WindlassError as fault:
-            _log.error("policies are not in force", error=str(fault))
+            _log.error("could not apply network policies; retrying", error=str(fault))
             await self._retry()
             return
         # Only now the cluster may report ready: pods started earlier would be unprotected.
         if self._in_force is None:
             await asyncio.to_thread(bootstrap.mark_in_force, self._directory)
         self._in_force = desired
-        _log.info("policies in force", chains=len(desired), pods=len(self._pods))
+        _log.info("network policies applied", chains=len(desired), pods=len(self._pods))
 
     async def _retry(self) -> None:
         self._in_force = None

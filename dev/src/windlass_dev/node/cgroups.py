@@ -60,7 +60,7 @@ def _remove_one(cgroup: Path, deadline: float) -> None:
         except OSError as fault:
             if time.monotonic() > deadline:
                 raise WindlassError(
-                    "CgroupStuck", f"{cgroup} cannot be removed: {fault.strerror}; try again"
+                    "CgroupStuck", f"could not remove cgroup {cgroup}: {fault.strerror}; try again"
                 ) from fault
             time.sleep(_POLL_SECONDS)
         else:

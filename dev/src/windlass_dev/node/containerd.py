@@ -53,17 +53,17 @@ def import_images(state: ClusterState, directory: Path, archive: Path) -> list[s
     if state.node is None:
         raise WindlassError(
             "NodeMissing",
-            f"cluster {state.name!r} has no node, so it has no images; "
+            f"cluster {state.name!r} has no node to import images into; recreate it with "
             f"`windlass dev down --name {state.name}`, then `up --node`",
         )
     if not archive.is_file():
-        raise WindlassError("ImageMissing", f"there is no file {archive}")
+        raise WindlassError("ImageMissing", f"image archive {archive} not found")
     done = _run_ctr(state, directory, "images", "import", str(archive))
     if done.returncode != 0:
         raise WindlassError(
             "ImageRefused",
-            f"containerd does not take it: {redactor.clean(done.stderr.strip())[:600]}. "
-            "It wants an OCI or Docker archive (a tar file)",
+            f"containerd could not import {archive}, which must be an OCI or Docker archive "
+            f"(a tar file): {redactor.clean(done.stderr.strip())[:600]}",
         )
     return parse_image_names(done.stdout)
 
@@ -89,7 +89,7 @@ def _run_ctr(
         )
     except subprocess.TimeoutExpired as slow:
         raise WindlassError(
-            "ContainerdSilent", f"containerd did not answer in {_CTR_SECONDS:.0f} s; try again"
+            "ContainerdSilent", f"containerd did not respond within {_CTR_SECONDS:.0f} s; try again"
         ) from slow
 
 

@@ -35,7 +35,7 @@ def choose_slot(taken: Iterable[int]) -> Slot:
         raise WindlassError(
             "SlotsExhausted",
             f"all {allocation.SLOT_COUNT} address blocks for nodes in 10.212.0.0/16 are in use; "
-            "`windlass dev down --all` frees those of forgotten clusters",
+            "free those of unused clusters with `windlass dev down --all`",
         )
     return slot
 
@@ -65,8 +65,8 @@ def create(slot: Slot, directory: Path) -> None:
 def _slot_in_use_error(slot: Slot) -> WindlassError:
     return WindlassError(
         SLOT_TAKEN,
-        f"the addresses {slot.block} of this cluster were given to another one while it "
-        "was not running; `windlass dev down` and `up --node` get it others",
+        f"the address block {slot.block} of this cluster is in use by another cluster; "
+        "recreate this one with `windlass dev down`, then `up --node`",
     )
 
 

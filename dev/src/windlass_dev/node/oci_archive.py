@@ -149,7 +149,7 @@ def _relative(path: str) -> str:
     """`path` relative to the root of the image; raise for one outside it or the root itself."""
     normal = posixpath.normpath(path.lstrip("/"))
     if normal in ("", ".") or normal.split("/")[0] == ".." or "\0" in path:
-        raise ValueError(f"{path!r} is no path inside an image")
+        raise ValueError(f"{path!r} is not a path inside an image")
     return normal
 
 

@@ -42,37 +42,38 @@ def check_requirements(directory: Path) -> None:
     if problem:
         raise WindlassError(
             "NodeImpossible",
-            f"a node cannot run here: {problem}; `windlass dev up` without --node still works",
+            f"cannot run a node on this machine: {problem}; "
+            "`windlass dev up` without --node still works",
         )
 
 
 def _check_platform() -> str | None:
-    return None if sys.platform == "linux" else "it needs Linux"
+    return None if sys.platform == "linux" else "a node requires Linux"
 
 
 def _check_root() -> str | None:
-    return None if os.geteuid() == 0 else "it needs root, and this user is not"
+    return None if os.geteuid() == 0 else "a node requires root"
 
 
 def _check_programs() -> str | None:
     missing = [
         name for name in _NEEDED_PROGRAMS if not shutil.which(name, path=system.search_path())
     ]
-    needs = "it needs iproute2 and util-linux, but there is no"
+    needs = "a node requires iproute2 and util-linux; not found:"
     return f"{needs} {', '.join(missing)}" if missing else None
 
 
 def _check_cgroups() -> str | None:
     hierarchies = cgroups.hierarchies()
     if not hierarchies:
-        return "no cgroups are mounted"
+        return "no cgroup hierarchy is mounted"
     read_only = [str(hierarchy) for hierarchy in hierarchies if not os.access(hierarchy, os.W_OK)]
-    return f"cgroups cannot be made in {read_only[0]}" if read_only else None
+    return f"cgroup hierarchy {read_only[0]} is not writable" if read_only else None
 
 
 def _check_overlay() -> str | None:
     filesystems = _FILESYSTEMS.read_text().split()
-    return None if "overlay" in filesystems else "the kernel has no overlay file system"
+    return None if "overlay" in filesystems else "the kernel does not support overlay file systems"
 
 
 def _check_namespaces() -> str | None:
@@ -81,7 +82,7 @@ def _check_namespaces() -> str | None:
     try:
         system.run_command("unshare", "--mount", "--net", *probe)
     except WindlassError as fault:
-        return f"network namespaces with links cannot be made ({fault.message})"
+        return f"could not create a network namespace with links: {fault.message}"
     return None
 
 
@@ -90,7 +91,7 @@ def _check_length(directory: Path) -> str | None:
     if size <= LONGEST_DIRECTORY:
         return None
     return (
-        f"{directory} has {size} bytes, and sockets in it need it to have at most "
+        f"path {directory} has {size} bytes; sockets in it require at most "
         f"{LONGEST_DIRECTORY} (choose a shorter --name or XDG_STATE_HOME)"
     )
 
@@ -105,10 +106,10 @@ def check_inotify() -> None:
     if free < NEEDED_INOTIFY_INSTANCES:
         raise WindlassError(
             "WatchesExhausted",
-            f"a node needs {NEEDED_INOTIFY_INSTANCES} inotify instances and the kernel gives "
-            f"this user {free} more; "
-            "`sysctl fs.inotify.max_user_instances=1024` as root on the machine itself gives "
-            "more, ending other clusters or editors frees some",
+            f"a node requires {NEEDED_INOTIFY_INSTANCES} inotify instances, but only {free} are "
+            "available to this user; raise the limit with "
+            "`sysctl fs.inotify.max_user_instances=1024` as root on the host, or stop other "
+            "clusters or editors",
         )
 
 

@@ -84,7 +84,7 @@ def _unpack(directory: Path, packages: Sequence[str]) -> None:
 
 def _download(packages: Sequence[str], target: Path) -> None:
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise _packages_missing_error(packages, "this is no Debian, so there is no apt-get to ask")
+        raise _packages_missing_error(packages, "apt-get not found; this is not a Debian system")
     try:
         _fetch(packages, target, ())
     except _AptFailed:
@@ -97,7 +97,7 @@ def _download(packages: Sequence[str], target: Path) -> None:
         try:
             _fetch(packages, target, options)
         except _AptFailed as fault:
-            raise _packages_missing_error(packages, f"apt-get said: {fault}") from fault
+            raise _packages_missing_error(packages, f"apt-get: {fault}") from fault
 
 
 def _fetch(packages: Sequence[str], target: Path, options: Iterable[str]) -> None:
@@ -128,7 +128,7 @@ def _run(command: list[str], *, cwd: Path, check: bool = True) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as slow:
-        raise _AptFailed(f"no answer in {_SECONDS:.0f} s") from slow
+        raise _AptFailed(f"timed out after {_SECONDS:.0f} s") from slow
     if check and done.returncode != 0:
         raise _AptFailed(redactor.clean(done.stderr.strip()[-600:]))
     return done.stdout
@@ -137,7 +137,7 @@ def _run(command: list[str], *, cwd: Path, check: bool = True) -> str:
 def _packages_missing_error(packages: Sequence[str], reason: str) -> WindlassError:
     return WindlassError(
         "PackagesMissing",
-        f"a node needs {', '.join(packages)}: install it, or let it be downloaded; {reason}",
+        f"could not download the Debian packages {', '.join(packages)}; install them: {reason}",
     )
 
 

@@ -64,7 +64,7 @@ def _build_all(missing: Sequence[Tool], directory: Path, progress: ProgressRepor
     go = go_toolchain.provide_go(directory.parent, needed, progress)
     directory.mkdir(exist_ok=True)
     names = ", ".join(tool.name for tool in missing)
-    progress.report(f"building {names} from source: once, then cached; minutes on a small machine")
+    progress.report(f"building {names} from source; this takes minutes once, then they are cached")
     for tool in missing:
         with progress.step(f"building {tool.name} {tool.version}"):
             _build_one(tool, directory, go)
@@ -82,9 +82,9 @@ def check_space(directory: Path) -> None:
 def _disk_full_error(detail: str) -> WindlassError:
     return WindlassError(
         "DiskFull",
-        f"building the control plane needs {NEEDED_BYTES // 2**30} GiB of free disk: {detail}. "
-        "Free some, or point XDG_CACHE_HOME (and GOCACHE) at a larger disk, or name a directory "
-        "with finished programs in WINDLASS_BINARIES.",
+        f"building the control plane requires {NEEDED_BYTES // 2**30} GiB of free disk space: "
+        f"{detail}. Free some space, or set XDG_CACHE_HOME (and GOCACHE) to a larger disk, or set "
+        "WINDLASS_BINARIES to a directory with finished programs.",
     )
 
 
@@ -131,7 +131,7 @@ def _run_go(
         )
     except subprocess.TimeoutExpired as slow:
         raise WindlassError(
-            "BuildFailed", f"building {tool.name} took over {_BUILD_SECONDS:.0f} s; try again"
+            "BuildFailed", f"building {tool.name} timed out after {_BUILD_SECONDS:.0f} s; try again"
         ) from slow
     if done.returncode != 0:
         raise _build_error(tool, done.stderr.decode("utf-8", "replace"))
@@ -162,15 +162,15 @@ def _go_caches(cache: Path) -> Path:
 def _build_error(tool: Tool, output: str) -> WindlassError:
     tail = redactor.clean(output.strip()[-1500:], limit=1500)
     if _DISK_FULL.search(output):
-        return _disk_full_error(f"it ran full while building {tool.name}")
+        return _disk_full_error(f"the disk filled up while building {tool.name}")
     if _NO_NETWORK.search(output):
         return WindlassError(
             "NetworkUnreachable",
             f"Go could not download the sources of {tool.name}. Check the network, GOPROXY and "
-            "HTTPS_PROXY, or name a directory with finished programs in WINDLASS_BINARIES. "
-            f"Go said: {tail}",
+            "HTTPS_PROXY, or set WINDLASS_BINARIES to a directory with finished programs. "
+            f"Output of Go: {tail}",
         )
-    return WindlassError("BuildFailed", f"building {tool.name} failed. Go said: {tail}")
+    return WindlassError("BuildFailed", f"building {tool.name} failed. Output of Go: {tail}")
 
 
 def _sync(path: Path) -> None:

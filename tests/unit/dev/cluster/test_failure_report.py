@@ -21,11 +21,11 @@ def test_the_component_its_words_its_log_and_what_to_do() -> None:
     )
     assert fault.message.splitlines() == [
         "kubelet of cluster 'dev' ended.",
-        "kubelet said (/state/dev/logs/kubelet.log):",
+        "kubelet log (/state/dev/logs/kubelet.log):",
         "    one",
         "    two",
-        "What to do: `windlass dev down --name dev`, then `up`, starts afresh; "
-        "if that fails too, its log says more.",
+        "Remedy: recreate it with `windlass dev down --name dev`, then `up`; "
+        "if that fails, see the log.",
     ]
 
 
@@ -33,7 +33,7 @@ def test_others_who_died_speak_after_it() -> None:
     """The one that was waited for is often not the one to blame."""
     dead = LogTail("etcd", Path("/state/dev/logs/etcd.log"), ["disk quota exceeded"])
     fault = failure_report.component_failed("kubelet ended", "dev", [_words("one"), dead])
-    assert fault.message.index("kubelet said") < fault.message.index("etcd said")
+    assert fault.message.index("kubelet log (") < fault.message.index("etcd log (")
     assert "the disk is full" in fault.message
 
 
@@ -63,9 +63,9 @@ def test_an_error_is_told_although_much_was_said_since() -> None:
         ),
         ("accept: too many open files", "ulimit -n"),
         ("write: no space left on device", "disk is full"),
-        ("fork: resource temporarily unavailable", "process numbers"),
+        ("fork: resource temporarily unavailable", "process ids"),
         ("listen tcp 10.212.0.2:6443: bind: address already in use", "another program"),
-        ("open /dev/kmsg: operation not permitted", "this machine forbids it"),
+        ("open /dev/kmsg: operation not permitted", "this machine does not permit it"),
     ],
 )
 def test_known_causes_have_an_advice(line: str, advice: str) -> None:
@@ -75,4 +75,4 @@ def test_known_causes_have_an_advice(line: str, advice: str) -> None:
 
 def test_silence_is_told_too() -> None:
     """A component that was killed says nothing."""
-    assert "(nothing)" in failure_report.component_failed("it ended", "dev", [_words()]).message
+    assert "(empty)" in failure_report.component_failed("it ended", "dev", [_words()]).message

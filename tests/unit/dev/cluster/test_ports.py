@@ -24,7 +24,7 @@ def test_chooses_different_free_ports_below_the_ceiling() -> None:
 
 def test_says_when_there_are_not_enough() -> None:
     """No endless search."""
-    with pytest.raises(WindlassError, match="no 3 free ports"):
+    with pytest.raises(WindlassError, match="fewer than 3 free ports"):
         ports.choose_ports(
             3, taken=(), ceiling=20_005, is_free=lambda _port: False, rng=random.Random(1)
         )

@@ -34,13 +34,13 @@ def test_nothing_is_said_where_it_can_run() -> None:
 def test_other_systems_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything else is looked at."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert requirements.unmet_requirement() == "it needs Linux"
+    assert requirements.unmet_requirement() == "a node requires Linux"
 
 
 def test_other_users_are_told_and_pointed_to_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain cluster is for everybody."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(WindlassError, match=r"needs root.*without --node still works"):
+    with pytest.raises(WindlassError, match=r"requires root.*without --node still works"):
         requirements.check_requirements(Path("/state/x"))
 
 
@@ -51,16 +51,16 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert (
         requirements.unmet_requirement()
-        == "it needs iproute2 and util-linux, but there is no nsenter"
+        == "a node requires iproute2 and util-linux; not found: nsenter"
     )
 
 
 def test_missing_or_closed_cgroups_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without them no pod could be held together."""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert requirements.unmet_requirement() == "cgroups cannot be made in /"
+    assert requirements.unmet_requirement() == "cgroup hierarchy / is not writable"
     monkeypatch.setattr(cgroups, "hierarchies", list)
-    assert requirements.unmet_requirement() == "no cgroups are mounted"
+    assert requirements.unmet_requirement() == "no cgroup hierarchy is mounted"
 
 
 def test_refused_namespaces_are_told_with_the_systems_words(

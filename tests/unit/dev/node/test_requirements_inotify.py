@@ -13,7 +13,9 @@ from windlass_dev.node import requirements
 def test_too_few_are_told_with_the_way_to_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything was started that would fail by it."""
     monkeypatch.setattr(requirements, "_available_instances", lambda wanted: 3)
-    with pytest.raises(WindlassError, match=r"gives this user 3 more.*max_user_instances"):
+    with pytest.raises(
+        WindlassError, match=r"only 3 are available to this user.*max_user_instances"
+    ):
         requirements.check_inotify()
 
 
