@@ -32,7 +32,7 @@ from windlass_dev.node import (
     system,
 )
 from windlass_dev.node.allocation import slot_number
-from windlass_dev.programs import container_runtime, debian_packages, provider, tools
+from windlass_dev.programs import debian_packages, provider
 from windlass_dev.progress import LineReporter
 
 IMAGE = "windlass.dev/test:1"
@@ -60,8 +60,7 @@ def prepare() -> None:
     stream = sys.__stderr__
     assert stream is not None
     progress = LineReporter(stream)
-    provider.provide_tools(None, progress, (*tools.CONTROL_PLANE_TOOLS, *tools.NODE_TOOLS))
-    container_runtime.provide_runtime(progress)
+    provider.provide_programs(None, progress, node=True)
     debian_packages.provide_packages("busybox", ["busybox-static"], progress)
 
 

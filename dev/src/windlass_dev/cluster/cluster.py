@@ -140,7 +140,7 @@ def _create_state(state: ClusterState, programs: ClusterPrograms, directory: Pat
     # Under the lock of the directory of all clusters: two that are created at the same time
     # must not choose the same ports.
     with file_lock.hold_directory(directories.state_root()):
-        if programs.runtime is None:
+        if not programs.plugins:
             state = replace(state, ports=_free_ports())
         else:
             state = replace(

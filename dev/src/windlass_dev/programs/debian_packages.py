@@ -2,30 +2,26 @@
 
 apt resolves and downloads, with the machine's mirrors and proxies; packages that are
 installed on the machine are not downloaded again. Package lists that are out of date are
-refreshed into a directory of our own, so the machine's stay unchanged. A set is unpacked
-beside its final name and renamed: under its final name it is always complete.
+refreshed into a directory of our own, so the machine's stay unchanged.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
-from windlass_dev import directories, file_lock
+from windlass_dev import directories
+from windlass_dev.programs import program_cache
 from windlass_dev.progress import ProgressReporter
 
 _TO_INSTALL = re.compile(r"^Inst (\S+)", re.MULTILINE)
 _PROGRAM_DIRECTORIES = ("usr/bin", "usr/sbin", "bin", "sbin")
 _SECONDS = 600.0
-_PREFIX = ".unpack-"
 
 
 def find_unpacked(name: str) -> Path | None:
@@ -36,13 +32,9 @@ def find_unpacked(name: str) -> Path | None:
 
 def provide_packages(name: str, packages: Sequence[str], progress: ProgressReporter) -> Path:
     """Unpack `packages` as the set `name` unless it exists; their programs are in its `run`."""
-    directories.ensure_private(_cache_directory())
-
-    def report_holder(holder: str) -> None:
-        progress.report(f"waiting: {holder} is unpacking Debian packages into {_cache_directory()}")
-
-    with file_lock.hold(_cache_directory() / "unpack.lock", on_wait=report_holder):
-        directory = _cache_directory() / name
+    cache = _cache_directory()
+    directory, activity = cache / name, f"unpacking Debian packages into {cache}"
+    with program_cache.lock_cache(cache / "unpack.lock", activity, progress):
         if not directory.is_dir():
             with progress.step(f"unpacking Debian packages: {', '.join(packages)}"):
                 _unpack(directory, packages)
@@ -67,17 +59,15 @@ def _cache_directory() -> Path:
 
 
 def _unpack(directory: Path, packages: Sequence[str]) -> None:
-    for stale in directory.parent.glob(f"{_PREFIX}*"):
-        shutil.rmtree(stale)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=directory.parent) as temporary:
-        draft, downloads = Path(temporary) / "draft", Path(temporary) / "downloads"
+    with program_cache.temporary_directory(directory.parent) as temporary:
+        draft, downloads = temporary / "draft", temporary / "downloads"
         draft.mkdir()
         downloads.mkdir()
         _download(packages, downloads)
         for package in sorted(downloads.glob("*.deb")):
             _run(["dpkg-deb", "--extract", str(package), str(draft)], cwd=downloads)
         _link_programs(draft, directory)
-        _sync(draft)
+        program_cache.sync(draft)
         failpoint.reach("dev.packages.rename.before")
         draft.rename(directory)
 
@@ -116,19 +106,8 @@ def _apt(arguments: list[str], options: Iterable[str], cwd: Path, *, check: bool
 
 
 def _run(command: list[str], *, cwd: Path, check: bool = True) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as slow:
-        raise _AptFailed(f"timed out after {_SECONDS:.0f} s") from slow
+    environment = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    done = program_cache.run(command, seconds=_SECONDS, cwd=cwd, environment=environment)
     if check and done.returncode != 0:
         raise _AptFailed(redactor.clean(done.stderr.strip()[-600:]))
     return done.stdout
@@ -171,13 +150,3 @@ def _link_program(
         return
     link.write_text(wrapper_script(program, libraries, arguments))
     link.chmod(0o755)
-
-
-def _sync(directory: Path) -> None:
-    for path in directory.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)

@@ -1,19 +1,14 @@
 """Builds the programs of the control plane from pinned Go modules.
 
-Each program is built in a temporary directory beside its final one, synced and renamed:
-under its final name a program is always complete, whatever interrupts the build. One
-build at a time per cache; a second one waits, reports for which process, and then finds
-the programs built. The modules are copied first because the installed package may be
-read-only.
+One build at a time per cache; a second one waits, reports for which process, and then
+finds the programs built. The modules are copied first because the installed package may
+be read-only.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -22,15 +17,13 @@ from pathlib import Path
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
-from windlass_dev import directories, file_lock
-from windlass_dev.programs import go_toolchain
+from windlass_dev.programs import go_toolchain, program_cache
 from windlass_dev.programs.tools import Tool, build_arguments
 from windlass_dev.progress import ProgressReporter
 
 NEEDED_BYTES = 6 * 2**30
 """Free disk space without which no build is started."""
 
-_PREFIX = ".build-"
 _BUILD_SECONDS = 3600.0
 _DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _NO_NETWORK = re.compile(
@@ -44,12 +37,8 @@ def build_tools(
     requested: Sequence[Tool], directory: Path, progress: ProgressReporter
 ) -> dict[str, Path]:
     """Build those of `requested` that are not in `directory`; return the paths of all."""
-    directories.ensure_private(directory.parent)
-
-    def report_holder(holder: str) -> None:
-        progress.report(f"waiting: {holder} is building the control plane into {directory}")
-
-    with file_lock.hold(directory.parent / "build.lock", on_wait=report_holder):
+    lock, activity = directory.parent / "build.lock", f"building the control plane into {directory}"
+    with program_cache.lock_cache(lock, activity, progress):
         missing = [tool for tool in requested if not (directory / tool.name).is_file()]
         if missing:
             _build_all(missing, directory, progress)
@@ -57,9 +46,10 @@ def build_tools(
 
 
 def _build_all(missing: Sequence[Tool], directory: Path, progress: ProgressReporter) -> None:
-    for stale in directory.parent.glob(f"{_PREFIX}*"):
-        shutil.rmtree(stale)
-    needed = max(go_toolchain.required_version(_module_file(tool, "go.mod")) for tool in missing)
+    needed = max(
+        go_toolchain.required_version((_module_directory(tool) / "go.mod").read_text())
+        for tool in missing
+    )
     check_space(directory.parent)
     go = go_toolchain.provide_go(directory.parent, needed, progress)
     directory.mkdir(exist_ok=True)
@@ -89,15 +79,22 @@ def _disk_full_error(detail: str) -> WindlassError:
 
 
 def _build_one(tool: Tool, directory: Path, go: go_toolchain.GoToolchain) -> None:
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=directory.parent) as temporary:
-        source, output = Path(temporary) / "source", Path(temporary) / tool.name
+    with program_cache.temporary_directory(directory.parent) as temporary:
+        source, output = temporary / "source", temporary / tool.name
         _copy_module(tool, source)
         failpoint.reach(f"dev.build.{tool.name}.before")
-        _run_go(tool, source, output, go, directory.parent)
-        _sync(output)
+        done = program_cache.run(
+            [go.executable, *build_arguments(tool, str(output))],
+            seconds=_BUILD_SECONDS,
+            cwd=source,
+            environment=_environment(go, directory.parent),
+        )
+        if done.returncode != 0:
+            raise _build_error(tool, done.stderr)
+        program_cache.sync(output)
         failpoint.reach(f"dev.build.{tool.name}.rename.before")
         output.replace(directory / tool.name)
-        _sync(directory)
+        program_cache.sync(directory)
         failpoint.reach(f"dev.build.{tool.name}.after")
 
 
@@ -108,38 +105,12 @@ def _copy_module(tool: Tool, target: Path) -> None:
             (target / file.name).write_text(file.read_text())
 
 
-def _module_file(tool: Tool, name: str) -> str:
-    return _module_directory(tool).joinpath(name).read_text()
-
-
 def _module_directory(tool: Tool) -> Traversable:
-    return resources.files("windlass_dev.programs").joinpath("toolchain", tool.module)
-
-
-def _run_go(
-    tool: Tool, source: Path, output: Path, go: go_toolchain.GoToolchain, cache: Path
-) -> None:
-    try:
-        done = subprocess.run(
-            [go.executable, *build_arguments(tool, str(output))],
-            cwd=source,
-            env=_environment(go, cache),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_BUILD_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as slow:
-        raise WindlassError(
-            "BuildFailed", f"building {tool.name} timed out after {_BUILD_SECONDS:.0f} s; try again"
-        ) from slow
-    if done.returncode != 0:
-        raise _build_error(tool, done.stderr.decode("utf-8", "replace"))
+    return resources.files("windlass_dev.programs") / "toolchain" / tool.module
 
 
 def _environment(go: go_toolchain.GoToolchain, cache: Path) -> dict[str, str]:
     environment = {
-        **os.environ,
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly -buildvcs=false",
         "GOTOOLCHAIN": "local",
@@ -171,11 +142,3 @@ def _build_error(tool: Tool, output: str) -> WindlassError:
             f"Output of Go: {tail}",
         )
     return WindlassError("BuildFailed", f"building {tool.name} failed. Output of Go: {tail}")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

