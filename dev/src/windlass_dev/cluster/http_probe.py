@@ -46,14 +46,14 @@ class ApiProbe:
         return _request(self._server, path, method, body, self._context, seconds=_ANSWER_SECONDS)
 
 
+def get(url: str, path: str) -> ProbeResponse:
+    """The response of the server at `url`, without TLS and without a proxy."""
+    return _request(url, path, "GET", None, None)
+
+
 def etcd_is_healthy(url: str) -> bool:
     """Whether the etcd at `url` can serve."""
-    return '"true"' in _request(url, "/health", "GET", None, None).text
-
-
-def server_is_healthy(url: str) -> bool:
-    """Whether `/healthz` of the server at `url` succeeds."""
-    return _request(url, "/healthz", "GET", None, None).ok
+    return '"true"' in get(url, "/health").text
 
 
 def node_is_ready(api: ApiProbe, name: str) -> bool:

@@ -149,7 +149,7 @@ def _readiness_check(state: ClusterState, component: str, directory: Path) -> Ca
         return lambda: bootstrap.is_in_force(directory, state.processes[component].pid)
     if component == components.PROXY and state.node:
         address = f"{Slot(state.node.slot).node_address}:{state.ports[component]}"
-        return lambda: http_probe.server_is_healthy(f"http://{address}")
+        return lambda: http_probe.get(f"http://{address}", "/healthz").ok
     api = http_probe.ApiProbe(components.server_url(state), directory / "pki")
     if component == components.KUBELET:
         return lambda: _kubelet_is_ready(state, api, directory)

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import TypeVar
 
 from windlass.base import files
 from windlass.base.errors import WindlassError
 from windlass.objects.names import Object
-from windlass_dev.cluster import cluster, ports, processes
+from windlass_dev.cluster import cluster, http_probe, ports, processes
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.node import requirements
 from windlass_dev.progress import ProgressReporter
@@ -47,6 +48,10 @@ class DemoCluster:
     """The port of the operator's metrics."""
     no_node: str
     """Why the cluster has no node; empty if it has one."""
+    progress: ProgressReporter
+    """Receives the waits of the stories."""
+    echo: Callable[[str], None]
+    """Prints the narration and what was observed."""
 
     @property
     def has_node(self) -> bool:
@@ -69,7 +74,10 @@ class DemoCluster:
     def kubectl(
         self, *arguments: str, person: str | None = None, stdin: str = "", check: bool = True
     ) -> str:
-        """Run kubectl as `person`, or as administrator; return its output."""
+        """Run kubectl as `person`, or as administrator; return its output.
+
+        Without `check`, the output of a command that fails is empty.
+        """
         cluster = self.cluster
         kubeconfig = cluster.user_kubeconfig(person) if person else cluster.admin_kubeconfig
         result = subprocess.run(
@@ -79,10 +87,23 @@ class DemoCluster:
             text=True,
             check=False,
         )
-        if check and result.returncode != 0:
+        if result.returncode == 0:
+            return result.stdout + result.stderr
+        if check:
             shown = " ".join(arguments)
             raise WindlassError("DemoFailed", f"kubectl {shown}: {result.stderr.strip()}")
-        return result.stdout + result.stderr
+        return ""
+
+    def show_kubectl(self, command: str, *, person: str | None = None, comment: str = "") -> None:
+        """Print a command of kubectl, run it, and print its output."""
+        self.echo(f"$ kubectl {command}{f'   # {comment}' if comment else ''}")
+        self.echo(self.kubectl(*shlex.split(command), person=person).strip())
+
+    def apply(self, name: str, *, repository: str = "") -> None:
+        """Apply a manifest that may refer to `repository` and its password."""
+        password = self.password_file.read_text()
+        text = read_manifest(name, url=self.url(repository), password=password)
+        self.kubectl("apply", "-f", "-", stdin=text)
 
     def get(self, path: str) -> Object:
         """The object at a path of the API server, empty if there is none; faster than kubectl."""
@@ -94,6 +115,16 @@ class DemoCluster:
         """The output of `git log` in a repository."""
         return _run_git(self.repository(repository), "log", *arguments)
 
+    def head(self, repository: str) -> str:
+        """The id of the newest commit on main; empty if there is none."""
+        return self.git_log(repository, "-1", "--format=%H", "main").strip()
+
+    def push(self, repository: str, message: str, files: Mapping[str, str]) -> str:
+        """Add a commit as `commit` does, and print the push that it stands for."""
+        commit = self.commit(repository, message, files)
+        self.echo(f"\n$ git push   # {commit[:8]} {message}")
+        return commit
+
     def commit(self, repository: str, message: str, files: Mapping[str, str]) -> str:
         """Add a commit that writes `files` to main; return its id."""
         directory = self.repository(repository)
@@ -102,21 +133,21 @@ class DemoCluster:
             "committer Carol <carol@example.org> now\n",
             f"data {len(message.encode())}\n{message}\n",
         ]
-        if _run_git(directory, "rev-parse", "--verify", "--quiet", "refs/heads/main").strip():
+        if self.head(repository):
             lines.append("from refs/heads/main^0\n")
         for path, text in files.items():
             lines.append(f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n")
         _run_git(directory, "fast-import", "--quiet", "--date-format=now", stdin="".join(lines))
-        return _run_git(directory, "rev-parse", "refs/heads/main").strip()
+        return self.head(repository)
 
     def metric(self, name: str) -> float:
         """The sum of the operator's metrics whose names begin with `name`."""
-        text = _http_get(self.metrics_port, "/metrics") or ""
+        text = http_probe.get(f"http://127.0.0.1:{self.metrics_port}", "/metrics").text
         rows = [line for line in text.splitlines() if line.startswith(name)]
         return sum(float(row.rsplit(" ", 1)[1]) for row in rows)
 
 
-def bring_up(progress: ProgressReporter) -> DemoCluster:
+def bring_up(progress: ProgressReporter, echo: Callable[[str], None]) -> DemoCluster:
     """Bring up the cluster, the git server and the operator, as far as they do not run."""
     problem = requirements.unmet_requirement() or ""
     local_cluster = cluster.up(CLUSTER_NAME, progress=progress, node=not problem)
@@ -124,7 +155,7 @@ def bring_up(progress: ProgressReporter) -> DemoCluster:
         ports.port_from_file(local_cluster.directory / f"{name}-port")
         for name in ("git", "probe", "metrics")
     )
-    demo = DemoCluster(local_cluster, git, probe, metrics, problem)
+    demo = DemoCluster(local_cluster, git, probe, metrics, problem, progress, echo)
     if problem:
         progress.report(f"running without a node: {problem}")
     with progress.step("installing windlass, starting the operator and a git server"):
@@ -186,7 +217,7 @@ def _start_operator(demo: DemoCluster) -> None:
 
 
 def _is_operator_ready(demo: DemoCluster) -> bool:
-    return _http_get(demo.probe_port, "/readyz") is not None
+    return http_probe.get(f"http://127.0.0.1:{demo.probe_port}", "/readyz").ok
 
 
 def _run_git(directory: Path, *arguments: str, stdin: str = "") -> str:
@@ -202,21 +233,12 @@ def _run_git(directory: Path, *arguments: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def _http_get(port: int, path: str) -> str | None:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as response:
-            text: bytes = response.read()
-            return text.decode()
-    except (urllib.error.URLError, OSError):
-        return None
+def read_manifest(name: str, **values: str) -> str:
+    """The manifest `name` of the demo, with `$name` replaced by `values`."""
+    text = (resources.files("windlass_dev.demo") / "manifests" / name).read_text()
+    return Template(text).substitute(values)
 
 
 def indent(text: str) -> str:
     """`text` indented: observed output, set off from the narration."""
     return "\n".join(f"    {line}" for line in text.strip().splitlines())
-
-
-def story_heading(number: int, title: str) -> str:
-    """The underlined heading of a story."""
-    line = f"{number}  {title}"
-    return f"\n{line}\n{'─' * len(line)}"
