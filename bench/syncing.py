@@ -36,7 +36,6 @@ from windlass_dev.programs import debian_packages
 FILES = 10_000
 CHANGED = 20
 _ROUNDS = 5
-_SERVE = "import sys; from pathlib import Path; from windlass_dev.cli.servers import serve_git; "
 
 
 def measure(ground: Ground) -> Iterator[Figure]:
@@ -212,7 +211,7 @@ class _Served:
 def _site(directory: Path) -> Iterator[tuple[EngineHarness, str]]:
     root = directory / "srv"
     server = subprocess.Popen(
-        [sys.executable, "-c", f"{_SERVE}serve_git(Path(sys.argv[1]), create=['site'])", str(root)],
+        [sys.executable, "-m", "windlass", "dev", "git", f"--root={root}", "--create=site"],
         stdout=subprocess.PIPE,
         text=True,
     )

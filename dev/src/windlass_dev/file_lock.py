@@ -22,38 +22,19 @@ _POLL_SECONDS = 0.05
 
 
 @contextlib.contextmanager
-def hold(path: Path, *, on_wait: Callable[[str], None]) -> Iterator[None]:
+def hold(path: Path, *, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
     """Hold the lock `path`; if it is not free, `on_wait` is called once with its holder."""
-    descriptor = _acquire(path, on_wait)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def hold_directory(path: Path) -> Iterator[None]:
-    """Hold a lock on the directory `path` itself, for moments only: it names no holder."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _acquire(path: Path, on_wait: Callable[[str], None]) -> int:
-    reported = False
-    while True:
-        descriptor = _try_acquire(path)
-        if descriptor is not None:
-            return descriptor
-        if not reported:
-            on_wait(_describe_holder(path))
-            reported = True
+    descriptor = _try_acquire(path)
+    if descriptor is None:
+        on_wait(_describe_holder(path))
+    while descriptor is None:
         time.sleep(_POLL_SECONDS)
+        descriptor = _try_acquire(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def _try_acquire(path: Path) -> int | None:
@@ -63,21 +44,13 @@ def _try_acquire(path: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
-    # The holder before us unlinked the file that we opened: start over with a new one.
-    if not _is_current_file(path, descriptor):
+    # The holder before us may have unlinked the file that we opened.
+    if os.fstat(descriptor).st_nlink == 0:
         os.close(descriptor)
         return None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
-
-
-def _is_current_file(path: Path, descriptor: int) -> bool:
-    try:
-        named = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(named, os.fstat(descriptor))
 
 
 def _describe_holder(path: Path) -> str:

@@ -89,7 +89,7 @@ def test_second_build_waits_and_says_for_whom(directory: Path) -> None:
     thread = threading.Thread(
         target=go_build.build_tools, args=(_ONE, directory, LineReporter(stream))
     )
-    with file_lock.hold(directory.parent / "build.lock", on_wait=lambda _holder: None):
+    with file_lock.hold(directory.parent / "build.lock"):
         thread.start()
         assert told.wait(10)
         assert not (directory / "kubectl").exists()

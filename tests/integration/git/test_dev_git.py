@@ -27,13 +27,7 @@ from windlass_dev.git_server.bare_repositories import git_environment
 from windlass_dev.git_server.fault_injection import GitFault
 from windlass_dev.git_server.git_backend import GitRequest
 
-_PROGRAM = """
-import sys
-from pathlib import Path
-from windlass_dev.cli.servers import serve_git
-root = Path(sys.argv[1])
-serve_git(root / "srv", create=["team/app"], token_file=root / "token", control_file=root / "fault")
-"""
+_COMMAND = (sys.executable, "-m", "windlass", "dev", "git", "--create=team/app")
 
 
 @pytest.fixture
@@ -41,7 +35,12 @@ def url(tmp_path: Path) -> Iterator[str]:
     """The URL the command prints."""
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     child = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
+        [
+            *_COMMAND,
+            f"--root={tmp_path / 'srv'}",
+            f"--token-file={tmp_path / 'token'}",
+            f"--faults={tmp_path / 'fault'}",
+        ],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         text=True,

@@ -1,4 +1,4 @@
-"""`windlass dev demo`, `git`, `binaries`, `generate`: the commands besides the cluster's own."""
+"""`windlass dev demo`, `binaries`, `generate`: the commands besides the cluster's own."""
 
 from __future__ import annotations
 
@@ -27,62 +27,6 @@ def demo(
         return
     if not stories.play_all(reporter, typer.echo):
         raise typer.Exit(1)
-
-
-@dev.app.command()
-def git(
-    root: Annotated[Path, typer.Option(help="Directory of the repositories.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 0,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Also listen on the address at which pods of this cluster reach this machine.",
-        ),
-    ] = None,
-    create: Annotated[
-        list[str] | None, typer.Option(help="Create this empty repository; repeatable.")
-    ] = None,
-    username: Annotated[str, typer.Option(help="User name for the password.")] = "git",
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with the password; if omitted, no authentication (unless --token-file)."
-        ),
-    ] = None,
-    token_file: Annotated[Path | None, typer.Option(help="File with a bearer token.")] = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="Serve HTTPS with this certificate (PEM).")
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="Private key of the certificate (PEM).")] = None,
-    faults: Annotated[
-        Path | None,
-        typer.Option(help="JSON file that names a fault to inject; read on each request."),
-    ] = None,
-) -> None:
-    """Serve git repositories over smart HTTP, for development and fault injection."""
-    from windlass_dev.cli import servers
-
-    servers.serve_git(
-        root,
-        host=host,
-        port=port,
-        also=_host_address_for(node) if node else None,
-        create=create or (),
-        username=username,
-        password_file=password_file,
-        token_file=token_file,
-        certificate=certificate,
-        key=key,
-        control_file=faults,
-    )
-
-
-def _host_address_for(name: str) -> str:
-    from windlass_dev.cluster import local_cluster
-
-    return local_cluster.get_cluster(name).host
 
 
 @dev.app.command()

@@ -1,4 +1,4 @@
-"""`windlass dev gateway` and the server behind `windlass dev git`, in the foreground."""
+"""`windlass dev gateway` and `windlass dev git`: servers in the foreground."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import typer
 from windlass_dev.cli import dev
 
 if TYPE_CHECKING:
-    from windlass_dev.git_server.smart_http import GitServer
+    import asyncio
+
+    from windlass_dev.git_server.smart_http import GitServerSettings
     from windlass_dev.mock_gateway.gateway_server import MockGatewayServer
 
 
@@ -57,42 +59,51 @@ def _read_token(path: Path | None) -> str:
 
 
 async def _serve_gateway(server: MockGatewayServer) -> None:
-    import asyncio
-    import signal
-
-    done = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, done.set)
+    stop = _stop_event()
     await server.start()
     typer.echo(server.url)
     typer.echo(server.control_url)
-    await done.wait()
+    await stop.wait()
     await server.stop()
 
 
-def serve_git(
-    root: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    also: str | None = None,
-    create: Sequence[str] = (),
-    creates_on_push: bool = True,
-    username: str = "git",
-    password_file: Path | None = None,
-    token_file: Path | None = None,
-    certificate: Path | None = None,
-    key: Path | None = None,
-    control_file: Path | None = None,
+@dev.app.command()
+def git(
+    root: Annotated[Path, typer.Option(help="Directory of the repositories.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 0,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also listen on the address at which pods of this cluster reach this machine.",
+        ),
+    ] = None,
+    create: Annotated[
+        list[str] | None, typer.Option(help="Create this empty repository; repeatable.")
+    ] = None,
+    username: Annotated[str, typer.Option(help="User name for the password.")] = "git",
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the password; if omitted, no authentication (unless --token-file)."
+        ),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with a bearer token.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Serve HTTPS with this certificate (PEM).")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Private key of the certificate (PEM).")] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option(help="JSON file that names a fault to inject; read on each request."),
+    ] = None,
 ) -> None:
-    """Serve the repositories below `root` until interrupted; print their URLs.
-
-    Passwords come from files, because every user can read command lines. `also` is a second
-    address to listen on, with the same port.
-    """
+    """Serve git repositories over smart HTTP, for development and fault injection."""
     import asyncio
 
-    from windlass_dev.git_server.smart_http import GitServer, GitServerSettings
+    from windlass_dev.cluster import local_cluster
+    from windlass_dev.git_server.smart_http import GitServerSettings
 
     settings = GitServerSettings(
         root=root.resolve(),
@@ -103,47 +114,47 @@ def serve_git(
         token=_read_line(token_file),
         certificate=certificate,
         key=key,
-        control_file=control_file,
-        creates_on_push=creates_on_push,
+        control_file=faults,
+        creates_on_push=True,
     )
     settings.root.mkdir(parents=True, exist_ok=True)
-    asyncio.run(
-        _serve_git_until_signal(GitServer(settings), create, also if also != host else None)
-    )
+    also = local_cluster.get_cluster(node).host if node else host
+    asyncio.run(_serve_git(settings, create or (), also if also != host else ""))
 
 
 def _read_line(path: Path | None) -> str:
+    """The password in a file; one on the command line would be visible to every user."""
     return path.read_text().strip("\r\n") if path is not None else ""
 
 
-async def _serve_git_until_signal(
-    server: GitServer, create: Sequence[str], also: str | None
-) -> None:
+async def _serve_git(settings: GitServerSettings, create: Sequence[str], also: str) -> None:
+    """Serve until a signal, on the address `also` as well; print the URLs of the repositories."""
+    import asyncio
+
+    from windlass_dev.git_server.smart_http import GitServer
+
+    stop = _stop_event()
+    servers = [GitServer(settings)]
+    await servers[0].start()
+    if also:
+        servers.append(GitServer(replace(settings, host=also, port=servers[0].port)))
+        await servers[1].start()
+    for name in create:
+        await asyncio.to_thread(servers[0].create, name)
+    for server in servers:
+        for name in create or ("NAME",):
+            typer.echo(server.url(name))
+    await stop.wait()
+    for server in servers:
+        await server.stop()
+
+
+def _stop_event() -> asyncio.Event:
+    """An event that is set by SIGINT and SIGTERM."""
     import asyncio
     import signal
 
-    await server.start()
-    servers = [server]
-    if also is not None:
-        servers.append(await _start_second_server(server, also))
-    loop = asyncio.get_running_loop()
-    done = asyncio.Event()
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, done.set)
-    for name in create:
-        await asyncio.to_thread(server.create, name)
-    for running in servers:
-        for name in create or ("NAME",):
-            typer.echo(running.url(name))
-    await done.wait()
-    for running in servers:
-        await running.stop()
-
-
-async def _start_second_server(server: GitServer, host: str) -> GitServer:
-    """Start a server for the same repositories on the same port of another address."""
-    from windlass_dev.git_server.smart_http import GitServer
-
-    second = GitServer(replace(server.settings, host=host, port=server.port))
-    await second.start()
-    return second
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

@@ -137,9 +137,9 @@ def _refuse_different_options(
 
 def _create_state(state: ClusterState, programs: ClusterPrograms, directory: Path) -> ClusterState:
     """Choose ports or addresses that no other cluster has, and save the state of a new one."""
-    # Under the lock of the directory of all clusters: two that are created at the same time
-    # must not choose the same ports.
-    with file_lock.hold_directory(directories.state_root()):
+    # Under a lock of all clusters: two that are created at the same time must not choose the
+    # same ports. No cluster has a name with which its own lock would be this file.
+    with file_lock.hold(directories.state_root() / ".lock"):
         if not programs.plugins:
             state = replace(state, ports=_free_ports())
         else:

@@ -2,7 +2,8 @@
 
 A recorded process is itself only if the kernel's start time fits and it still runs our
 program or has our directory on its command line. Killing goes through a pidfd: the check
-and the signal meet the same process. A zombie counts as dead.
+and the signal meet the same process, which psutil, for example, does not promise: it checks
+and then signals a pid. A zombie counts as dead.
 
 Background commands are windlass processes that belong to a cluster: its git server, its
 operator. They too are recognized by the cluster's directory on their command line, so

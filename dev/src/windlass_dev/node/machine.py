@@ -151,5 +151,5 @@ def _save(record: MachineRecord) -> None:
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
     # Held for moments only, so waiting for it is not reported.
-    with file_lock.hold(_LOCK, on_wait=lambda holder: None):
+    with file_lock.hold(_LOCK):
         yield
