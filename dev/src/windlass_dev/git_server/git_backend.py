@@ -81,7 +81,7 @@ class GitRequest:
 
     async def refuse_credentials(self) -> None:
         """Send 401 with a challenge for basic authentication."""
-        challenge = (b"www-authenticate", b'Basic realm="windlass desk"')
+        challenge = (b"www-authenticate", b'Basic realm="windlass dev git"')
         await self.reply(401, b"credentials needed\n", (challenge,))
 
 
