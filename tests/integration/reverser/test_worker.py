@@ -258,7 +258,7 @@ async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Worke
     """Whoever is taken away while others write is not written, and nothing fails."""
     site.attach()
     party, before = site.party, site.subjects()
-    async with site.worker._worker_gate:
+    async with site.worker._repository_gate:
         serving = asyncio.create_task(site.worker._write_group(party))
         await asyncio.sleep(0)
         site.worker.detach(site.target.key)
