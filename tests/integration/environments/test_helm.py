@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ import yaml
 
 from tests.support.environments.helm import RELEASE, chart, helm
 from tests.support.processes.polling import eventually
-from windlass.base.errors import Stalled, Waiting
+from windlass.base import fair_slots
+from windlass.base.errors import Stalled
 from windlass.environments.render import helm as module
 from windlass.environments.render.helm import Helm
 from windlass.environments.render.manifests import RenderRefused
@@ -177,30 +180,27 @@ async def test_a_cancelled_render_leaves_nothing(tmp_path: Path) -> None:
     assert not list(renders.iterdir())
 
 
-async def test_slow_charts_hold_nobody_up_for_long(
+async def test_slow_charts_of_one_namespace_delay_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who would wait for them is told to come again, and then has a turn."""
+    """One of them gives its slot to the other namespace, and is rendered again afterwards."""
     ended = asyncio.Event()
 
-    async def endless(*_: object, **__: object) -> Ended:
-        await ended.wait()
+    async def run(command: Sequence[str], **_: object) -> Ended:
+        if "quick" not in command:
+            await ended.wait()
         return Ended(0, b"made", b"", overflowed=False)
 
-    monkeypatch.setattr(module.child, "run", endless)
-    monkeypatch.setattr(module, "_LONGEST_WAIT_SECONDS", 0.05)
-    one = helm(tmp_path)
-    slow = [asyncio.create_task(one.template({}, [], RELEASE)) for _ in range(20)]
-
-    async def all_but_four() -> bool:
-        return sum(task.done() for task in slow) >= 16
-
-    await eventually(all_but_four, "most are told to come again")
-    assert all(isinstance(task.exception(), Waiting) for task in slow if task.done())
+    monkeypatch.setattr(module.child, "run", run)
+    renderer = helm(tmp_path)
+    with fair_slots.namespace_context("slow"):
+        slow = [asyncio.create_task(renderer.template({}, [], RELEASE)) for _ in range(20)]
+    with fair_slots.namespace_context("quick"):
+        release = dataclasses.replace(RELEASE, name="quick")
+        assert await renderer.template({}, [], release) == (b"made", b"made")
+    assert not any(task.done() for task in slow)
     ended.set()
-    found = await asyncio.gather(*slow, return_exceptions=True)
-    assert (b"made", b"made") in found
-    assert await one.template({}, [], RELEASE) == (b"made", b"made")
+    assert await asyncio.gather(*slow) == [(b"made", b"made")] * 20
 
 
 def _working_below(directory: Path) -> list[str]:

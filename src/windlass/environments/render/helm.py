@@ -6,9 +6,8 @@ output, with their annotations; the directory `crds/` is not. A chart is rendere
 where the two outputs differ, its own functions generated something.
 The directory is gone afterwards; one that a killed operator left is removed at the start.
 
-A few renders run at a time. A reconcile that would wait long for its slot is requeued instead:
-slow charts of one project would otherwise soon occupy all workers. `renderer.ChartRenderer` is
-the caller.
+A few renders run at a time, and namespaces share them fairly: slow charts of one delay no other. No
+worker waits for a render (`runtime.pending_calls`). `renderer.ChartRenderer` is the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from windlass.base import redaction, tasks
-from windlass.base.errors import Retryable, Stalled, Waiting
+from windlass.base.errors import Retryable, Stalled
+from windlass.base.fair_slots import FairSlots, SlotRevoked
 from windlass.base.safe_directory import SafeDirectory
 from windlass.environments.render import helm_command
 from windlass.environments.render.helm_command import Release
@@ -33,9 +33,8 @@ from windlass.git import environment
 from windlass.git.environment import PrivateDirectory
 
 _CHART = "chart"
+_PROGRAM = "helm"
 _MAX_RENDERS = 4
-_LONGEST_WAIT_SECONDS = 2.0
-_REQUEUE_SECONDS = 5.0
 _PATH_ERRORS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP)
 
 
@@ -52,7 +51,9 @@ class Helm:
         self._directory = environment.private_base(directory)
         environment.remove_leftovers(self._directory)
         # Renders that may run now: more would only wait for each other while their deadlines run.
-        self._slots = asyncio.Semaphore(min(_MAX_RENDERS, os.cpu_count() or 1))
+        # Two at least: a single slot could not be taken from a slow chart for another namespace.
+        most = max(2, min(_MAX_RENDERS, os.cpu_count() or 1))
+        self._slots = FairSlots(most, most)
 
     async def template(
         self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
@@ -63,17 +64,21 @@ class Helm:
         files, later ones win. Raises RenderRefused("RenderFailed" | "RenderTooLarge") for what
         the project did wrong, Stalled("SandboxUnavailable") where the child cannot be confined
         or helm is not installed, Retryable of the same reason where there is no room
-        for files or a process, Waiting("RenderUnavailable") where no slot gets free in time.
+        for files or a process.
         """
         program = await asyncio.to_thread(self._program_path)
         names = [f"values-{number}.yaml" for number in range(len(values))]
         files = {f"{_CHART}/{path}": content for path, content in chart.items()}
         files |= dict(zip(names, values, strict=True))
         command = [program, *helm_command.template_arguments(release, chart=_CHART, values=names)]
-        # One slot for both: waiting for a second one would throw the first output away.
-        async with self._slot(), self._chart_directory(files) as directory:
-            first = await self._output(command, directory)
-            return first, await self._output(command, directory)
+        while True:
+            try:
+                # One slot for both: waiting for a second one would throw the first output away.
+                async with self._slots.hold(_PROGRAM), self._chart_directory(files) as directory:
+                    first = await self._output(command, directory)
+                    return first, await self._output(command, directory)
+            except SlotRevoked:
+                continue
 
     async def _output(self, command: Sequence[str], directory: Path) -> bytes:
         ended = await child.run(
@@ -96,19 +101,6 @@ class Helm:
                 "helm and set the path there, or use a template of type manifest",
             )
         return str(Path(path).absolute())
-
-    @contextlib.asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
-                await self._slots.acquire()
-        except TimeoutError as error:
-            text = "waiting for a render slot"
-            raise Waiting("RenderUnavailable", text, after=_REQUEUE_SECONDS) from error
-        try:
-            yield
-        finally:
-            self._slots.release()
 
     @contextlib.asynccontextmanager
     async def _chart_directory(self, files: Mapping[str, bytes]) -> AsyncIterator[Path]:
