@@ -72,7 +72,7 @@ def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
     assert tally.expected == len(drawn) - left_out
     assert tally.synced <= tally.expected
     assert tally.all_synced == (bool(drawn) and expected == len(drawn) - left_out)
-    assert tally.message.startswith(f"{expected}/{len(drawn) - left_out} gateways synced")
+    assert tally.message.startswith(f"{expected} of {len(drawn) - left_out} gateways synced")
     turned = gateway_status.fleet_status(list(reversed(found)), reports, _GOAL)
     assert turned.counts == tally.counts
 

@@ -12,62 +12,81 @@ _MOUNT_ROOT = Path("/etc/windlass")
 
 
 def agent(
-    pod_name: Annotated[str, typer.Option(envvar="POD_NAME", help="This pod.")],
-    pod_uid: Annotated[str, typer.Option(envvar="POD_UID", help="Its uid.")],
-    pod_namespace: Annotated[str, typer.Option(envvar="POD_NAMESPACE", help="Its namespace.")],
-    cr_name: Annotated[str, typer.Option(envvar="CR_NAME", help="The IgnitionSync.")],
-    data_path: Annotated[
-        Path, typer.Option(envvar="DATA_PATH", help="The gateway's data directory.")
+    pod_name: Annotated[str, typer.Option(envvar="POD_NAME", help="Name of this pod.")],
+    pod_uid: Annotated[str, typer.Option(envvar="POD_UID", help="UID of this pod.")],
+    pod_namespace: Annotated[
+        str, typer.Option(envvar="POD_NAMESPACE", help="Namespace of this pod.")
     ],
-    node_name: Annotated[str, typer.Option(envvar="NODE_NAME", help="The pod's node.")] = "",
+    cr_name: Annotated[str, typer.Option(envvar="CR_NAME", help="Name of the IgnitionSync.")],
+    data_path: Annotated[
+        Path, typer.Option(envvar="DATA_PATH", help="Data directory of the gateway.")
+    ],
+    node_name: Annotated[str, typer.Option(envvar="NODE_NAME", help="Node of this pod.")] = "",
     store_path: Annotated[
-        Path, typer.Option(envvar="STORE_PATH", help="Where Git objects are kept.")
+        Path, typer.Option(envvar="STORE_PATH", help="Directory for Git objects.")
     ] = Path("/var/lib/windlass/store"),
     store_bytes: Annotated[
-        int, typer.Option(envvar="STORE_BYTES", min=1, help="Size of the store's volume.")
+        int,
+        typer.Option(
+            envvar="STORE_BYTES", min=1, help="Size of the volume for Git objects, in bytes."
+        ),
     ] = 4 * _GIB,
     run_path: Annotated[
         Path | None,
-        typer.Option(envvar="RUN_PATH", help="Where keys lie during a call; best in memory."),
+        typer.Option(
+            envvar="RUN_PATH", help="Directory for keys during a git call; should be in memory."
+        ),
     ] = None,
     pod_info: Annotated[
         Path,
-        typer.Option(envvar="POD_INFO_PATH", help="Directory with `annotations` and `labels`."),
+        typer.Option(
+            envvar="POD_INFO_PATH",
+            help="Directory with the files `annotations` and `labels` of the pod.",
+        ),
     ] = _MOUNT_ROOT / "podinfo",
     api_key_file: Annotated[
-        Path, typer.Option(envvar="API_KEY_FILE", help="The gateway's API token, name:secret.")
+        Path,
+        typer.Option(
+            envvar="API_KEY_FILE", help="File with the API token of the gateway, name:secret."
+        ),
     ] = _MOUNT_ROOT / "api-key/apiKey",
     git_auth: Annotated[
-        Path, typer.Option(envvar="GIT_AUTH_PATH", help="The Git Secret's keys as files.")
+        Path,
+        typer.Option(
+            envvar="GIT_AUTH_PATH", help="Directory with the keys of the Git Secret as files."
+        ),
     ] = _MOUNT_ROOT / "git-auth",
     git_ca: Annotated[
-        Path, typer.Option(envvar="GIT_CA_PATH", help="Directory with the Git server's ca.crt.")
+        Path, typer.Option(envvar="GIT_CA_PATH", help="Directory with ca.crt for the Git server.")
     ] = _MOUNT_ROOT / "git-ca",
     gateway_ca: Annotated[
-        Path, typer.Option(envvar="GATEWAY_CA_FILE", help="Authority of the gateway's own.")
+        Path, typer.Option(envvar="GATEWAY_CA_FILE", help="CA certificate of the gateway.")
     ] = _MOUNT_ROOT / "gateway-ca/ca.crt",
     git_insecure_hosts: Annotated[
         str,
         typer.Option(
-            envvar="GIT_INSECURE_HOSTS", help="Comma list of hosts that may be reached by http."
+            envvar="GIT_INSECURE_HOSTS", help="Comma-separated hosts for which http is allowed."
         ),
     ] = "",
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Which cluster; the pod's service account otherwise.")
+        Path | None,
+        typer.Option(help="Path of the kubeconfig; default: the pod's service account."),
     ] = None,
     health_probe_bind_address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where /startupz and /healthz are served.")
+        str, typer.Option(metavar="HOST:PORT", help="Address of /startupz and /healthz.")
     ] = ":8082",
     metrics_bind_address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where /metrics is served.")
+        str, typer.Option(metavar="HOST:PORT", help="Address of /metrics.")
     ] = ":8083",
     plan_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Loopback port of the newest plan.")
+        int, typer.Option(min=0, max=65535, help="Loopback port that serves the newest plan.")
     ] = 8084,
-    log_format: Annotated[str, typer.Option(help="auto, text or json.")] = "auto",
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, typer.Option(help="Log format: auto, text or json.")] = "auto",
+    log_level: Annotated[
+        str, typer.Option(help="Log level: debug, info, warning or error.")
+    ] = "info",
 ) -> None:
-    """Keep the files of the gateway in this pod equal to what its IgnitionSync asks for."""
+    """Keep the files of the gateway in this pod in sync with its IgnitionSync."""
     import asyncio
     from typing import cast
 
@@ -80,9 +99,14 @@ def agent(
     from windlass.telemetry import logs
 
     if log_format not in ("auto", "text", "json"):
-        raise typer.BadParameter("auto, text or json", param_hint="--log-format")
+        raise typer.BadParameter(
+            f'unsupported value "{log_format}"; use auto, text or json', param_hint="--log-format"
+        )
     if log_level not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter("debug, info, warning or error", param_hint="--log-level")
+        raise typer.BadParameter(
+            f'unsupported value "{log_level}"; use debug, info, warning or error',
+            param_hint="--log-level",
+        )
     logs.configure(cast("logs.LogFormat", log_format), cast("logs.LogLevel", log_level))
     hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
     settings = process.AgentSettings(
@@ -109,5 +133,7 @@ def agent(
 def _parse_address(text: str, option: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise typer.BadParameter("write it as HOST:PORT or :PORT", param_hint=option)
+        raise typer.BadParameter(
+            f'"{text}" is not an address; use HOST:PORT or :PORT', param_hint=option
+        )
     return host.strip("[]"), int(port)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gateway",
-    help="What a gateway's files would be, and are: plan, diff, apply, verify, rollback.",
+    help="Plan, diff, apply, verify and roll back the files of a gateway on this machine.",
     no_args_is_help=True,
 )
 
@@ -32,15 +32,13 @@ EXIT_DIFFERENT = 2
 
 R = TypeVar("R")
 
-Output = Annotated[str, typer.Option("--output", "-o", metavar="text|json", help="How to print.")]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="text|json", help="Output format.")]
 Directory = Annotated[
-    Path, typer.Option("--to", metavar="DIR", help="The gateway's data directory.")
+    Path, typer.Option("--to", metavar="DIR", help="Data directory of the gateway.")
 ]
 ScanUrl = Annotated[
     str,
-    typer.Option(
-        "--scan", metavar="URL", help="Then have the gateway at this address read the files."
-    ),
+    typer.Option("--scan", metavar="URL", help="Address of the gateway to scan afterwards."),
 ]
 
 
@@ -55,7 +53,7 @@ def _load_lean() -> None:
 @app.command()
 @accepts_gateway_options
 def plan(inputs: GatewayOptions, output: Output = "text") -> None:
-    """Print what a sync would do; changes nothing."""
+    """Print what a sync would do, without changing anything."""
     from windlass.gateways.tree.plan import to_json
 
     _check_output(output)
@@ -67,7 +65,7 @@ def plan(inputs: GatewayOptions, output: Output = "text") -> None:
 @app.command()
 @accepts_gateway_options
 def diff(inputs: GatewayOptions) -> None:
-    """Print how every file would change; binary files by digest and size."""
+    """Print the diff of every changed file; binary files by digest and size."""
     sys.exit(EXIT_DIFFERENT if _run(_diff(inputs)) else 0)
 
 
@@ -76,12 +74,12 @@ def diff(inputs: GatewayOptions) -> None:
 def apply(
     inputs: GatewayOptions,
     allow_mass_delete: Annotated[
-        str, typer.Option(metavar="SHA", help="This commit may delete many files.")
+        str, typer.Option(metavar="SHA", help="Commit that may delete many files, as a full SHA.")
     ] = "",
     scan: ScanUrl = "",
     output: Output = "text",
 ) -> None:
-    """Bring the files onto the disk, as the agent would; can be undone with rollback."""
+    """Write the files to the data directory as the agent does; rollback undoes it."""
     _check_output(output)
     done, scanned = _run(_apply(inputs, allow_mass_delete, scan))
     _print(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
@@ -94,11 +92,11 @@ def verify(
     to: Directory,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="Pattern to leave out, beside those of the last sync; repeatable."),
+        typer.Option(help="Exclude pattern, in addition to those of the last sync; repeatable."),
     ] = None,
     output: Output = "text",
 ) -> None:
-    """Compare every synced file with what the last sync left, by content."""
+    """Compare the content of every synced file with the last sync."""
     _check_output(output)
     drift = _run(_verify(to, exclude or []))
     _print(_drift_json(drift) if output == "json" else _drift_text(drift, to))
@@ -110,7 +108,8 @@ def rollback(
     to: Directory,
     scan: ScanUrl = "",
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The gateway's API token, name:secret.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File with the API token of the gateway, name:secret."),
     ] = None,
 ) -> None:
     """Undo the last apply; a second rollback undoes the first."""
@@ -185,8 +184,8 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
             return f"{to}: nothing to roll back", gateway_local.LocalScan("skipped")
         after, scanned = work.applied_tree, await gateway_local.run_scan(work, SyncPolicy(), scan)
     old = before.version.commit[:7] if before is not None else "nothing"
-    new = after.version.commit[:7] if after is not None else "what was there before"
-    return f"{to}: from {old} back to {new}; scan: {scanned.text}", scanned
+    new = after.version.commit[:7] if after is not None else "the state before the first sync"
+    return f"{to}: rolled back from {old} to {new}; scan: {scanned.text}", scanned
 
 
 async def _start_agent(
@@ -226,7 +225,7 @@ async def _verify(to: Path, exclude: list[str]) -> FileDrift:
         _print_interrupted(gateway)
         manifest = gateway.applier.manifest()
         if manifest is None:
-            raise WindlassError("NothingSynced", f"{to} holds nothing that was synced")
+            raise WindlassError("NothingSynced", f"{to} contains no synced files")
         excludes = gateway_local.effective_excludes(manifest, exclude)
         return inspection.inspect_drift(gateway.applier, None, manifest, excludes, everything=True)
 
@@ -304,7 +303,7 @@ def _digest_and_size(content: bytes | None) -> str:
     if content is None:
         return "large"
     if not content:
-        return "nothing"
+        return "empty"
     return f"sha256 {hashlib.sha256(content).hexdigest()[:16]}, {len(content)} bytes"
 
 

@@ -105,7 +105,9 @@ async def build_order(
     source = RemoteSource(_parse_remote(request.repo), _read_credentials(inputs.git_auth))
     commit = await _resolve_commit(git, source, request.ref)
     if allowed and allowed.lower() != commit:
-        raise _usage_error(f"--allow-mass-delete: {request.ref} is commit {commit}, not {allowed}")
+        raise _usage_error(
+            f"--allow-mass-delete: {request.ref} resolves to commit {commit}, not {allowed}"
+        )
     hashed = routing.hash_routing(request.routing)
     policy = request.policy
     safety = DeleteSafety(
@@ -157,7 +159,7 @@ def default_excludes() -> tuple[str, ...]:
 def check_scan(scan: str, token: Path | None) -> None:
     """Raise a usage error for an address or a token that cannot be used for a scan."""
     if scan and token is None:
-        raise _usage_error("--scan needs --token-file")
+        raise _usage_error("--scan requires --token-file")
     _read_token_name(token)
     from windlass.gateways.agent.gateway_client import GatewayAddress
 
@@ -313,12 +315,13 @@ def _read_cr(path: Path) -> IgnitionSync:
         if isinstance(document, dict) and document.get("kind") == _KIND
     ]
     if len(resources) != 1:
-        raise _usage_error(f"--cr: {path} must contain one {_KIND}, not {len(resources)}")
+        raise _usage_error(f"--cr: {path} must contain exactly one {_KIND}, found {len(resources)}")
     unknown = [name for name in resources[0] if name not in _TOP_LEVEL]
     unknown += validation.unknown_fields(IgnitionSyncSpec, resources[0].get("spec"))
     if unknown:
         # The API server would drop them with a warning; here they would go unnoticed.
-        raise _usage_error(f"--cr: {path}: unknown field {', '.join(unknown)}")
+        noun = "field" if len(unknown) == 1 else "fields"
+        raise _usage_error(f"--cr: {path}: unknown {noun} {', '.join(unknown)}")
     return IgnitionSync.decode(orjson.dumps(resources[0]))
 
 
@@ -365,7 +368,7 @@ def _parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts or ()]
     wrong = [name for name, equals, _ in pairs if not name or not equals]
     if wrong:
-        raise _usage_error(f"{option}: write it as KEY=VALUE")
+        raise _usage_error(f"{option}: expected KEY=VALUE")
     return {name: value for name, _, value in pairs}
 
 

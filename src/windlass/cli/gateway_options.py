@@ -30,34 +30,37 @@ Texts = list[str] | None
 class GatewayOptions:
     """Options that describe one gateway; the help text of each field explains it."""
 
-    to: Annotated[Path, _option("The gateway's data directory.", metavar="DIR")]
-    repo: Annotated[str, _option("Repository: a URL, or a directory of this machine.")] = ""
-    ref: Annotated[str, _option("Branch, tag, full name or full SHA.")] = ""
-    cr: Annotated[Path | None, _option("An IgnitionSync as YAML.", metavar="FILE")] = None
+    to: Annotated[Path, _option("Data directory of the gateway.", metavar="DIR")]
+    repo: Annotated[str, _option("Repository: a URL or a local directory.")] = ""
+    ref: Annotated[str, _option("Branch, tag, full ref name or full SHA.")] = ""
+    cr: Annotated[Path | None, _option("File with an IgnitionSync as YAML.", metavar="FILE")] = None
     service_path: Annotated[str, _option("Directory of the gateway in the repository.")] = ""
     profile: Annotated[str, _option("Profile of the IgnitionSync.")] = ""
-    gateway_name: Annotated[str, _option("What the gateway is called.")] = ""
-    deployment_mode: Annotated[str, _option("Deployment mode.")] = ""
-    tag_provider: Annotated[str, _option("Tag provider.")] = ""
-    exclude: Annotated[Texts, _option("Pattern to leave alone; repeatable.")] = None
-    site_number: Annotated[str, _option("Number of the site, for templates.")] = ""
-    cluster_name: Annotated[str, _option("Name of the cluster, for templates.")] = ""
+    gateway_name: Annotated[str, _option("Name of the gateway.")] = ""
+    deployment_mode: Annotated[str, _option("Deployment mode of the gateway.")] = ""
+    tag_provider: Annotated[str, _option("Tag provider, for templates.")] = ""
+    exclude: Annotated[Texts, _option("Exclude pattern; repeatable.")] = None
+    site_number: Annotated[str, _option("Site number, for templates.")] = ""
+    cluster_name: Annotated[str, _option("Cluster name, for templates.")] = ""
     label: Annotated[Texts, _option("Label of the pod; repeatable.", metavar="KEY=VALUE")] = None
     annotation: Annotated[
         Texts,
-        _option("Annotation of the pod, without ignition-sync.io/.", metavar="KEY=VALUE"),
+        _option(
+            "Annotation of the pod, without ignition-sync.io/; repeatable.", metavar="KEY=VALUE"
+        ),
     ] = None
     pod_name: Annotated[str, _option("Name of the pod, for templates.")] = ""
     git_auth: Annotated[
         Path | None, _option("Directory with the keys of the Git Secret as files.", metavar="DIR")
     ] = None
     insecure_host: Annotated[
-        Texts, _option("Host that may be reached by http, or here; repeatable.")
+        Texts, _option("Host that may be reached over http or on a local address; repeatable.")
     ] = None
     token_file: Annotated[
         Path | None,
         _option(
-            "The gateway's API token, name:secret; its resource is never deleted.", metavar="FILE"
+            "File with the API token of the gateway, name:secret; its resource is never deleted.",
+            metavar="FILE",
         ),
     ] = None
 

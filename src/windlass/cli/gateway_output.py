@@ -27,7 +27,7 @@ _REPLACEMENTS = (
     (rf"{_ANNOTATION}([a-z-]+)", r"--annotation \1"),
     (r"; use system-name-template", "; use --annotation system-name-template=TEMPLATE"),
     (r"gateway\.apiKeySecretRef", "--token-file"),
-    (r"while gateway\.tls is false", "while --scan says http"),
+    (r"while gateway\.tls is false", "while --scan uses http"),
     (r"set gateway\.port to ([0-9]+) and gateway\.tls to true", r"use --scan=https://127.0.0.1:\1"),
     (r"set gateway\.port to ([0-9]+) and gateway\.tls to false", r"use --scan=http://127.0.0.1:\1"),
     (r"set gateway\.port and gateway\.tls to where it leads", "set --scan to where it leads"),
@@ -53,13 +53,16 @@ def errors_with_flags() -> Iterator[None]:
 
 def interrupted_note(record: TransactionRecord) -> str:
     """The note of a plan about an interrupted apply."""
-    return f"{_apply_name(record)} was interrupted; the next apply or rollback ends it first"
+    return (
+        f"{_apply_name(record)} was interrupted; the next apply or rollback completes or undoes "
+        "it first"
+    )
 
 
 def resumed_note(ended: TransactionEnd) -> str:
     """The note of an apply about an interrupted one that it has completed or undone."""
     what = "completed" if ended.tree == "new" else "undone"
-    return f"{_apply_name(ended.record)} was interrupted and has been {what} first"
+    return f"{_apply_name(ended.record)} was interrupted and has been {what}"
 
 
 def _apply_name(record: TransactionRecord) -> str:

@@ -15,39 +15,50 @@ _CR = ("cr_namespace", "cr")
 class GatewayMetrics(MetricTable):
     """Metrics of the controller of gateways."""
 
-    reconciles = counter(_GATEWAYS + "reconcile_total", "Passes by result.", "result")
+    reconciles = counter(_GATEWAYS + "reconcile_total", "Reconciles by result.", "result")
     reconcile_seconds = histogram(
-        _GATEWAYS + "reconcile_duration_seconds", "Time of one pass.", buckets=WORK_BUCKETS
+        _GATEWAYS + "reconcile_duration_seconds", "Duration of a reconcile.", buckets=WORK_BUCKETS
     )
-    ready = gauge(_GATEWAYS + "ready", "1 while all gateways have what is wanted.", *_CR)
-    paused = gauge(_GATEWAYS + "paused", "1 while spec.paused is true.", *_CR)
+    ready = gauge(_GATEWAYS + "ready", "1 if all gateways are synced.", *_CR)
+    paused = gauge(_GATEWAYS + "paused", "1 if spec.paused is true.", *_CR)
     condition = gauge(
-        _GATEWAYS + "condition", "1 for what a condition says.", *_CR, "type", "status"
+        _GATEWAYS + "condition", "1 for the current status of a condition.", *_CR, "type", "status"
     )
-    discovered = gauge(_GATEWAYS + "discovered", "Gateways found.", *_CR)
-    synced = gauge(_GATEWAYS + "synced", "Gateways that have what is wanted.", *_CR)
-    missing_sidecar = gauge(_GATEWAYS + "missing_sidecar", "Gateways without an agent.", *_CR)
-    degraded = gauge(_GATEWAYS + "degraded", "Gateways that run on older files.", *_CR)
+    discovered = gauge(_GATEWAYS + "discovered", "Number of discovered gateways.", *_CR)
+    synced = gauge(_GATEWAYS + "synced", "Number of synced gateways.", *_CR)
+    missing_sidecar = gauge(
+        _GATEWAYS + "missing_sidecar", "Number of gateways without an agent container.", *_CR
+    )
+    degraded = gauge(
+        _GATEWAYS + "degraded",
+        "Number of gateways that run on older files because a source is unavailable.",
+        *_CR,
+    )
     drifted_files = gauge(
-        _GATEWAYS + "drifted_files", "Files that differ from Git.", *_CR, "gateway"
+        _GATEWAYS + "drifted_files", "Number of files that differ from Git.", *_CR, "gateway"
     )
     gateway_status = gauge(
-        _GATEWAYS + "gateway_status", "1 for how a gateway is.", *_CR, "gateway", "status"
+        _GATEWAYS + "gateway_status",
+        "1 for the current sync status of a gateway.",
+        *_CR,
+        "gateway",
+        "status",
     )
     last_sync = gauge(
-        _GATEWAYS + "last_sync_timestamp_seconds", "When its last sync ended.", *_CR, "gateway"
+        _GATEWAYS + "last_sync_timestamp_seconds",
+        "Time of the last sync of a gateway.",
+        *_CR,
+        "gateway",
     )
-    ref_resolves = counter(
-        _GATEWAYS + "ref_resolve_total", "Questions for a commit, by answer.", "result"
-    )
+    ref_resolves = counter(_GATEWAYS + "ref_resolve_total", "Ref resolutions by result.", "result")
     ref_resolve_seconds = histogram(
         _GATEWAYS + "ref_resolve_duration_seconds",
-        "Time until a question for a commit was answered.",
+        "Duration of a ref resolution.",
         buckets=WORK_BUCKETS,
     )
     ref_resolves_shared = counter(
         _GATEWAYS + "ref_resolve_shared_total",
-        "Questions for a commit that the answer to somebody else's served.",
+        "Ref resolutions that were served by the request of another object.",
     )
 
     def forget_condition(self, namespace: str, name: str, kind: str) -> None:
@@ -73,28 +84,30 @@ class AgentMetrics(MetricTable):
     syncs = counter(_AGENT + "sync_total", "Syncs by result.", "result")
     sync_seconds = histogram(
         _AGENT + "sync_duration_seconds",
-        "Time of a sync's phases: fetch, plan, stage, apply, scan.",
+        "Duration of the phases of a sync: fetch, plan, stage, apply, scan.",
         "phase",
         buckets=WORK_BUCKETS,
     )
     sync_skipped = counter(
-        _AGENT + "sync_skipped_total", "Looks after which nothing was synced, by why.", "reason"
+        _AGENT + "sync_skipped_total", "Checks without a sync, by reason.", "reason"
     )
     fetch_bytes = counter(_AGENT + "fetch_bytes_total", "Bytes that fetches added to the store.")
-    files = counter(_AGENT + "files_total", "Files by what was done to them.", "op")
-    bytes_written = counter(_AGENT + "bytes_written_total", "Bytes of written files.")
-    plan_files = gauge(_AGENT + "plan_files", "Files that the gateway should have.")
+    files = counter(_AGENT + "files_total", "Changed files by operation.", "op")
+    bytes_written = counter(_AGENT + "bytes_written_total", "Bytes written to files.")
+    plan_files = gauge(_AGENT + "plan_files", "Number of files in the plan of the gateway.")
     scans = counter(_AGENT + "scan_total", "Scans by kind and result.", "kind", "result")
     scan_seconds = histogram(
-        _AGENT + "scan_duration_seconds", "Time of one scan.", "kind", buckets=WORK_BUCKETS
+        _AGENT + "scan_duration_seconds", "Duration of a scan.", "kind", buckets=WORK_BUCKETS
     )
-    drift_files = gauge(_AGENT + "drift_files", "Files that differ, by how.", "class")
+    drift_files = gauge(
+        _AGENT + "drift_files", "Number of files that differ from Git, by class.", "class"
+    )
     journal_resumes = counter(
-        _AGENT + "journal_resumes_total", "Syncs that a restart took to their end."
+        _AGENT + "journal_resumes_total", "Interrupted syncs that were resumed after a restart."
     )
-    rollbacks = counter(_AGENT + "rollbacks_total", "Rollbacks by what asked for them.", "trigger")
-    lock_held = gauge(_AGENT + "lock_held", "1 while the data volume is ours.")
+    rollbacks = counter(_AGENT + "rollbacks_total", "Rollbacks by trigger.", "trigger")
+    lock_held = gauge(_AGENT + "lock_held", "1 while the agent holds the lock of the data volume.")
     last_success = gauge(
-        _AGENT + "last_success_timestamp_seconds", "When the gateway last had what is wanted."
+        _AGENT + "last_success_timestamp_seconds", "Time at which the gateway was last synced."
     )
-    peak_rss = gauge(_AGENT + "peak_rss_bytes", "Most memory that the agent has held.")
+    peak_rss = gauge(_AGENT + "peak_rss_bytes", "Peak resident memory of the agent, in bytes.")

@@ -50,7 +50,7 @@ def test_two_credentials_bad_addresses_and_bad_refs_are_refused(server: Server, 
     """What would harm is refused by the server without a credential, and by the code again."""
     secret = {"secretRef": {"name": "x"}}
     trials = {
-        "git.auth": ({"sshKey": secret, "token": secret}, "give sshKey or token, not both"),
+        "git.auth": ({"sshKey": secret, "token": secret}, "set sshKey or token, not both"),
         "git.repo": (f"file://user:{CANARY}@host/x", "remove them and put them into the Secret"),
         "git.ref": ("--upload-pack=x", "does not begin with - or /"),
     }
@@ -156,7 +156,7 @@ def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -
                 "type": "AllGatewaysSynced",
                 "status": "True",
                 "reason": "SyncSucceeded",
-                "message": "1/1 gateways synced",
+                "message": "1 of 1 gateways synced",
                 "observedGeneration": 1,
                 "lastTransitionTime": time,
             }
@@ -171,4 +171,4 @@ def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -
     (row,) = value.status.discovered_gateways
     assert (row.pod_uid, row.sync_status) == ("u-1", "Synced")
     shown = kubectl("get", "-n", namespace, "isync", "site", "--no-headers").stdout
-    assert "1/1 gateways synced" in shown
+    assert "1 of 1 gateways synced" in shown

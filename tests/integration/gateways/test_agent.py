@@ -368,7 +368,7 @@ def test_files_from_before_the_first_sync_wait_for_a_word(bench: AgentHarness) -
     report = bench.await_synced(commit)
     assert theirs.exists()
     assert report.deleted == 0
-    assert "1 file was on the gateway before the directory was synced" in report.error_message
+    assert "1 file existed before the directory was synced" in report.error_message
     assert f'allow-mass-delete="{commit}"' in report.error_message
     bench.cr_annotations["allow-mass-delete"] = commit
     bench.publish()
@@ -412,7 +412,7 @@ def test_a_dry_run_only_looks(bench: AgentHarness) -> None:
     bench.publish()
     bench.agent.start()
     report = bench.await_report("dry run", sync_status="DryRun")
-    assert "would put 3 and delete 0 files" in report.error_message
+    assert "dry run: 3 files to write, 0 to delete" in report.error_message
     assert VIEW in report.error_message
     assert (bench.files, _posts(bench)) == ({}, (0, 0))
     assert bench.agent.plan["digest"] == report.plan_digest

@@ -101,7 +101,7 @@ async def test_the_next_change_says_what_was_never_scanned(
     await _sync(work, site)
     await work.scan(GatewayEndpoint(), OFF, is_booting=False)
     await _sync(work, site)
-    assert [line["scan_result"] for line in _records(said)][3:] == ["off", "none needed"]
+    assert [line["scan_result"] for line in _records(said)][3:] == ["off", "no scan needed"]
 
 
 async def test_a_sync_that_a_start_ended_has_a_record(

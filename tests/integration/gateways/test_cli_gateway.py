@@ -121,7 +121,7 @@ def test_a_difference_is_shown(shell: Shell) -> None:
     assert '+{"root": {"x": 2}}' in lines
     assert "--- a/projects/line/project.json" in lines
     assert "+++ /dev/null" in lines
-    assert any(line.startswith("binary: nothing -> sha256 ") for line in lines)
+    assert any(line.startswith("binary: empty -> sha256 ") for line in lines)
     assert read_files(shell.data)[VIEW] == b'{"root": {"x": 1}}'
 
 
@@ -282,14 +282,14 @@ spec:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--scan=http://127.0.0.1:8088"], "--scan needs --token-file"),
+        (["--scan=http://127.0.0.1:8088"], "--scan requires --token-file"),
         (["--scan=127.0.0.1:8088", "TOKEN"], "--scan: "),
         (["--scan=http://10.0.0.1", "TOKEN"], "--scan: "),
         (["--token-file=/nonexistent"], "--token-file: /nonexistent: No such file"),
         (["--token-file=/dev/null"], "--token-file: /dev/null must contain one line"),
         (["--exclude=!x"], "--exclude: "),
         (["--allow-mass-delete=abc1234"], "--allow-mass-delete: specify the full commit id"),
-        ([f"--allow-mass-delete={'1' * 40}"], "--allow-mass-delete: main is commit "),
+        ([f"--allow-mass-delete={'1' * 40}"], "--allow-mass-delete: main resolves to commit "),
         (["--output=yaml"], "--output: "),
     ],
 )
@@ -310,7 +310,7 @@ def test_the_result_is_printed_also_when_the_scan_fails(shell: Shell) -> None:
         assert done.returncode == 1
         assert "6 written, 0 deleted; scan: failed (ScanUnauthorized)" in done.stdout
         assert "in --token-file is wrong" in done.stderr
-        assert "while --scan says http" in done.stderr
+        assert "while --scan uses http" in done.stderr
         assert "apiKeySecretRef" not in done.stderr
         again = shell.run("apply", f"--scan={gateway.url}", shell.token())
         assert "0 written, 0 deleted; scan: projects=200 config=200" in again.stdout
@@ -361,12 +361,12 @@ def test_an_interrupted_apply_is_mentioned(shell: Shell) -> None:
     assert json.loads(planned.stdout)["toCommit"].startswith(commit)
     assert planned.stderr == (
         f"windlass: the apply of {commit} was interrupted; "
-        "the next apply or rollback ends it first\n"
+        "the next apply or rollback completes or undoes it first\n"
     )
     done = shell.run("apply")
     assert done.returncode == 0
     assert done.stderr == (
-        f"windlass: the apply of {commit} was interrupted and has been completed first\n"
+        f"windlass: the apply of {commit} was interrupted and has been completed\n"
     )
     assert shell.run("plan").stderr == ""
 
@@ -377,13 +377,13 @@ def test_messages_name_flags(shell: Shell) -> None:
     commit_files(shell.repository, many)
     shell.run("apply")
     commit = commit_files(shell.repository, dict.fromkeys(many))
-    assert f"If this is meant, add --allow-mass-delete={commit}\n" in shell.run("plan").stdout
+    assert f"To allow it, add --allow-mass-delete={commit}\n" in shell.run("plan").stdout
     assert "ignition-sync.io/allow-mass-delete" in shell.run("plan", "-o", "json").stdout
     held = shell.run("apply")
     assert f"add --allow-mass-delete={commit} (MassDeleteGuard)" in held.stderr
     wrong = {
         "--deployment-mode=x": "--deployment-mode: x not found",
-        "--service-path=x": "--service-path: x is not a directory",
+        "--service-path=x": "--service-path: directory x not found",
         "--profile=x": "--profile: 'x' not found; available: none",
         "--annotation=system-name={{.X}}": "use --annotation system-name-template=TEMPLATE",
     }
@@ -464,7 +464,7 @@ def test_a_directory_of_this_machine_is_a_repository(shell: Shell) -> None:
         (["plan", "--to=."], "--repo and --ref"),
         (["plan", "--to=.", "--cr=/nonexistent"], "No such file"),
         (["plan", "--to=.", "--repo=https://u:secret-word@h/x", "--ref=main"], "--repo"),
-        (["verify", "--to=."], "nothing that was synced"),
+        (["verify", "--to=."], "contains no synced files"),
         (["rollback", "--to=/nonexistent"], "not a directory"),
         (["apply", "--to=.", "--repo=x", "--ref=y", "--scan=http://127.0.0.1:1"], "--token-file"),
     ],

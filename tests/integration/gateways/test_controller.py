@@ -52,10 +52,10 @@ async def test_gateways_are_told_counted_and_ready(
     await fleet.apply(fleet.sync())
     await fleet.account("plant")
     one, two = await fleet.pod("one"), await fleet.pod("two", account="plant")
-    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/2")
+    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 2")
     assert row["status"] == "False"
     await one.report()
-    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1/2")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
     await two.report()
     ready = await fleet.until("SyncSucceeded")
     assert ready["status"] == "True"
@@ -102,12 +102,12 @@ async def test_a_new_commit_counts_nobody_until_all_have_it(
     first = (await fleet.status())["lastSyncTime"]
     commit = commit_files(fleet.repository, {"services/a/projects/y.json": "{}"})
     await fleet.request()
-    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/2")
+    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 2")
     assert row["status"] == "False"
     assert (await fleet.told())["commit"] == commit
     assert (await fleet.status())["lastSyncTime"] == first
     await pods[0].report()
-    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1/2")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
     await pods[1].report(profile_hash="0" * 64)
     rows = await eventually(lambda: _row(fleet, "two", commit), "the report of two")
     assert rows["syncStatus"] == "Pending"

@@ -196,7 +196,7 @@ async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineHar
     assert site.files[f"{CORE}/a"] == b"x"
     (warning,) = done.planned.plan.warnings
     assert warning.startswith(
-        f"profiles.default.mappings[1]: {resources}/prd/config-mode.json is left out"
+        f"profiles.default.mappings[1]: {resources}/prd/config-mode.json skipped"
     )
     site.routing = Routing(profiles={"default": RoutingProfile(rows[1:])})
     await site.engine.sync(site.order())
@@ -225,7 +225,9 @@ async def test_additional_files_go_where_their_templates_lead(site: EngineHarnes
     await site.engine.sync(site.order())
     assert site.files["user-lib/site/site-0.txt"] == b"first"
     site.routing = Routing(additional_files=(RoutingFile("README.md", "{{.Nothing}}"),))
-    with pytest.raises(SyncRefused, match=r"additionalFiles\[0\]\.dest: .*there is no `\.Nothing`"):
+    with pytest.raises(
+        SyncRefused, match=r"additionalFiles\[0\]\.dest: .*unknown variable `\.Nothing`"
+    ):
         await site.engine.sync(site.order())
 
 
@@ -279,7 +281,7 @@ async def test_the_last_apply_is_undone(site: EngineHarness) -> None:
 
 async def test_there_may_be_nothing_to_undo(site: EngineHarness) -> None:
     """A volume without an apply says so."""
-    with pytest.raises(Stalled, match="cannot be undone"):
+    with pytest.raises(Stalled, match="rollback is not possible"):
         await site.engine.rollback()
 
 

@@ -16,13 +16,13 @@ COMMIT = "a1" * 20
     ("text", "said"),
     [
         (
-            f'If this is meant, annotate with ignition-sync.io/allow-mass-delete="{COMMIT}"',
-            f"If this is meant, add --allow-mass-delete={COMMIT}",
+            f'To allow it, annotate with ignition-sync.io/allow-mass-delete="{COMMIT}"',
+            f"To allow it, add --allow-mass-delete={COMMIT}",
         ),
         ("set ignition-sync.io/service-path or", "set --service-path or"),
         ("ignition-sync.io/exclude-patterns: x", "--exclude: x"),
         ("ignition-sync.io/system-name-template: x", "--annotation system-name-template: x"),
-        ("projects/a: not JSON", "projects/a: not JSON"),
+        ("projects/a: invalid JSON", "projects/a: invalid JSON"),
     ],
 )
 def test_annotations_become_flags(text: str, said: str) -> None:

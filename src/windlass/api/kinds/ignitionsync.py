@@ -52,39 +52,40 @@ DEFAULT_EXCLUDES = ("**/.git/", "**/.gitkeep", "**/.resources/**")
 class IgnitionSyncSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Which commit, onto which gateways, and how carefully."""
 
-    git: Annotated[GitSource, Meta(description="The repository, and which commit of it.")]
+    git: Annotated[GitSource, Meta(description="Git repository and the commit to sync.")]
     gateway: Annotated[
-        GatewayAccess, Meta(description="How the agent speaks to the gateway beside it.")
+        GatewayAccess, Meta(description="How the agent connects to the gateway in its pod.")
     ]
     polling: Annotated[
         Polling,
-        Meta(description="How often the remote is asked.", extra=schema_extra(filled_in=True)),
+        Meta(description="How often the remote is polled.", extra=schema_extra(filled_in=True)),
     ] = Polling()
     site_number: Annotated[
         str,
         Meta(
-            description="Number of the site, for templates: {{.SiteNumber}}.",
+            description="Site number, available in templates as {{.SiteNumber}}.",
             max_length=64,
         ),
     ] = ""
     pod_selector: Annotated[
         LabelSelector | None,
         Meta(
-            description="Which pods of the namespace may be gateways of this object; left out, "
-            "all that ask for it."
+            description="Restricts which annotated pods of the namespace are gateways of this "
+            "object. Default: all of them."
         ),
     ] = None
     profiles: Annotated[
         Annotated[dict[ProfileName, ProfileSpec], Meta(min_length=1, max_length=64)] | None,
         Meta(
-            description="What gateways get that name a profile; the one named default is for "
-            "those that name neither a profile nor a service path."
+            description="Named sets of mappings that a gateway pod selects by annotation. The "
+            "profile named default applies to gateways that select neither a profile nor a "
+            "service path."
         ),
     ] = None
     additional_files: Annotated[
         tuple[AdditionalFileSpec, ...],
         Meta(
-            description="Further files for gateways that use no profile, in this order.",
+            description="Additional files for gateways without a profile, applied in this order.",
             max_length=128,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -92,39 +93,39 @@ class IgnitionSyncSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_d
     exclude_patterns: Annotated[
         Globs,
         Meta(
-            description="Paths on the gateway that are neither written nor deleted. .resources is "
-            "always one of them."
+            description="Paths on the gateway that are neither written nor deleted. .resources "
+            "is always excluded."
         ),
     ] = DEFAULT_EXCLUDES
     normalize: Annotated[
         Normalize,
         Meta(
-            description="What is made to fit the gateway in every config.json.",
+            description="Values to set in every config.json for each gateway.",
             extra=schema_extra(filled_in=True),
         ),
     ] = Normalize()
     paused: Annotated[
-        bool, Meta(description="Leave all gateways as they are until this is false again.")
+        bool, Meta(description="Stops syncing; all gateways are left unchanged while this is true.")
     ] = False
     ignition: Annotated[
         IgnitionPolicy,
-        Meta(description="What depends on Ignition itself.", extra=schema_extra(filled_in=True)),
+        Meta(description="Ignition-specific behavior.", extra=schema_extra(filled_in=True)),
     ] = IgnitionPolicy()
     safety: Annotated[
         SafetyPolicy,
-        Meta(description="What one sync may do at most.", extra=schema_extra(filled_in=True)),
+        Meta(description="Limits of a sync.", extra=schema_extra(filled_in=True)),
     ] = SafetyPolicy()
     drift: Annotated[
         DriftPolicy,
         Meta(
-            description="What happens to files that somebody changed on the gateway.",
+            description="How changes of synced files on the gateway are handled.",
             extra=schema_extra(filled_in=True),
         ),
     ] = DriftPolicy()
     agent: Annotated[
         AgentPolicy,
         Meta(
-            description="What the agent beside the gateway does.",
+            description="Settings of the agent.",
             extra=schema_extra(filled_in=True),
         ),
     ] = AgentPolicy()
@@ -138,7 +139,7 @@ class IgnitionSync(Resource, frozen=True, kw_only=True, rename="camel"):
     NAME_CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         Constraint(
             "size(self.metadata.name) <= 63",
-            "the name of an IgnitionSync has at most 63 characters, because it becomes a label",
+            "metadata.name must have at most 63 characters, because it is used as a label value",
             lambda metadata: len(metadata.name) <= 63,
         ),
     )
@@ -153,19 +154,25 @@ KIND = Kind(
     short_names=("isync", "igs"),
     namespaced=True,
     columns=(
-        Column("Ref", ".status.lastSyncRef", "The ref in force."),
-        condition_column("Synced", "AllGatewaysSynced", "status", "Whether all gateways have it."),
-        condition_column("Gateways", "AllGatewaysSynced", "message", "How many gateways have it."),
+        Column("Ref", ".status.lastSyncRef", "Ref that is synced."),
+        condition_column(
+            "Synced", "AllGatewaysSynced", "status", "Whether all gateways are synced."
+        ),
+        condition_column("Gateways", "AllGatewaysSynced", "message", "Number of synced gateways."),
         READY_COLUMN,
         AGE_COLUMN,
-        Column("Commit", ".status.lastSyncCommitShort", "The commit of that ref.", wide=True),
-        Column("Spec-Ref", ".spec.git.ref", "The ref that was asked for.", wide=True),
+        Column("Commit", ".status.lastSyncCommitShort", "Commit of the ref.", wide=True),
+        Column("Spec-Ref", ".spec.git.ref", "Ref in the spec.", wide=True),
         message_column(wide=True),
         Column(
-            "Last-Sync", ".status.lastSyncTime", "When all had reached it.", type="date", wide=True
+            "Last-Sync",
+            ".status.lastSyncTime",
+            "When all gateways were synced to a new commit.",
+            type="date",
+            wide=True,
         ),
     ),
-    description="An IgnitionSync brings a Git commit onto the disks of Ignition gateways.",
+    description="An IgnitionSync syncs files of a Git commit to Ignition gateways.",
     sample={
         "metadata": {"name": "site", "namespace": "site-1"},
         "spec": {

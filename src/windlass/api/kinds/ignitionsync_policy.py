@@ -27,19 +27,19 @@ class ScanSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     mode: Annotated[
         ScanMode,
         Meta(
-            description="Required: a sync is done when the gateway has read the files. "
-            "BestEffort: a failed scan is only a warning. Off: never called, for gateways before "
+            description="Required: a sync is complete when the gateway has scanned the files. "
+            "BestEffort: a failed scan is only a warning. Off: no scans, for gateways before "
             "8.3."
         ),
     ] = "Required"
-    order: Annotated[ScanOrder, Meta(description="Which scan comes first.")] = "projects-config"
+    order: Annotated[ScanOrder, Meta(description="Order of the scans.")] = "projects-config"
     request_timeout: Annotated[
         Annotated[str, scalars.duration_between("1s", "5m")],
-        Meta(description="How long one call to the gateway may take."),
+        Meta(description="Timeout of one request to the gateway."),
     ] = "10s"
     completion_timeout: Annotated[
         Annotated[str, scalars.duration_between("1s", "1h")],
-        Meta(description="How long a scan may take until it is complete."),
+        Meta(description="Timeout for the completion of a scan."),
     ] = "60s"
 
 
@@ -49,21 +49,22 @@ class IgnitionPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     deployment_mode_layout: Annotated[
         Literal["overlay", "native"],
         Meta(
-            description="Where the files of a deployment mode go: over those of core, or into the "
-            "folder of the mode, which gateways with that mode read themselves."
+            description="Where the files of a deployment mode are written: overlay writes them "
+            "over those of core, native into the collection of the mode, which is read by "
+            "gateways started in that mode."
         ),
     ] = "overlay"
     signature_policy: Annotated[
         Literal["drop", "keep"],
         Meta(
-            description="What happens to the signature in resource.json when a file beside it was "
-            "changed on the way: drop lets the gateway sign anew."
+            description="What happens to the signature in resource.json when a sync changes a "
+            "file beside it: drop removes it, so the gateway signs again; keep leaves it."
         ),
     ] = "drop"
     scan: Annotated[
         ScanSpec,
         Meta(
-            description="How the gateway is told to read its files.",
+            description="How the gateway scans its files after a sync.",
             extra=schema_extra(filled_in=True),
         ),
     ] = ScanSpec()
@@ -76,27 +77,33 @@ class SafetyPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
         DeletePolicy,
         Meta(
             description="Mirror deletes every file below a managed directory that is not in Git, "
-            "Manifest only files that came from Git, Never none. A first sync deletes nothing, and "
-            "files that were there before their directory was synced go only when the annotation "
-            "ignition-sync.io/allow-mass-delete names the commit."
+            "Manifest only files that came from Git, Never none. A first sync deletes "
+            "nothing. Files that existed before their directory was synced are deleted only "
+            "when the annotation ignition-sync.io/allow-mass-delete names the commit."
         ),
     ] = "Mirror"
     max_deletes: Annotated[
         Annotated[int, Meta(ge=1, le=100_000)],
-        Meta(description="A sync that deletes more files is held until somebody allows it."),
+        Meta(
+            description="Maximum number of files that a sync may delete; a sync that deletes "
+            "more is held until it is allowed."
+        ),
     ] = 1000
     max_delete_percent: Annotated[
         Annotated[int, Meta(ge=1, le=100)],
         Meta(
-            description="The same for the share of managed files, from ten deleted files upwards."
+            description="Maximum percentage of managed files that a sync may delete; checked "
+            "from ten deleted files."
         ),
     ] = 25
     max_files: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)],
-        Meta(description="How many files one gateway may get."),
+        Meta(description="Maximum number of files of a gateway."),
     ] = 50_000
-    max_file_size: Annotated[FileSize, Meta(description="Size of one file.")] = "100Mi"
-    max_total_size: Annotated[FileSize, Meta(description="Size of all files of a gateway.")] = "2Gi"
+    max_file_size: Annotated[FileSize, Meta(description="Maximum size of a file.")] = "100Mi"
+    max_total_size: Annotated[
+        FileSize, Meta(description="Maximum total size of the files of a gateway.")
+    ] = "2Gi"
 
 
 class DriftPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -105,17 +112,17 @@ class DriftPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     mode: Annotated[
         DriftMode,
         Meta(
-            description="Off looks away, Report counts them, Remediate brings the content of Git "
-            "back."
+            description="Off: changes are not detected. Report: changes are counted in the "
+            "status. Remediate: the content of Git is restored."
         ),
     ] = "Report"
     interval: Annotated[
         Annotated[str, scalars.duration_between("5s", "24h")],
-        Meta(description="How often size and time of every file are looked at."),
+        Meta(description="How often the size and modification time of every file are checked."),
     ] = "10m"
     full_hash_interval: Annotated[
         Annotated[str, scalars.duration_between("1m", "8760h")],
-        Meta(description="How often the contents of all files are compared."),
+        Meta(description="How often the content of every file is checked."),
     ] = "24h"
 
 
@@ -125,7 +132,8 @@ class AgentPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     initial_sync_policy: Annotated[
         Literal["Wait", "StartAnyway"],
         Meta(
-            description="Whether a gateway without any files waits for its first sync, or starts "
-            "empty when Git cannot be reached."
+            description="What happens when a gateway without files starts: Wait holds it until "
+            "its first sync succeeds, StartAnyway lets it start empty when the first attempt "
+            "fails."
         ),
     ] = "Wait"

@@ -33,7 +33,7 @@ PatchValue = Annotated[str, Meta(max_length=1024)]
 
 _is_json_path = compile_pattern(_JSON_PATH).search
 _JSON_PATHS = code_only(
-    "every key is a path of at most 256 characters, such as .a.b[0].c",
+    "keys must be paths of at most 256 characters, for example .a.b[0].c",
     lambda edits: all(len(path) <= 256 and _is_json_path(path) for path in edits),
 )
 Globs = Annotated[tuple[Glob, ...], Meta(max_length=128, extra=schema_extra(list_type="atomic"))]
@@ -45,16 +45,16 @@ class PatchSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     file: Annotated[
         GlobOrMapped,
         Meta(
-            description="Which files below the destination; left out for the mapped file itself. "
-            "Variables may stand in it."
+            description="Files to edit, as a pattern below the destination; omit it for the "
+            "mapped file itself. May contain variables."
         ),
     ] = ""
     set: Annotated[
         dict[str, PatchValue],
         Meta(
             description="Values by path, for example .host: 10.0.0.1 or .servers[0].port: 8088; "
-            "the index - appends to a list. Variables may stand in values. A value that is JSON "
-            "then is used as JSON, any other as a text.",
+            "the index - appends to an array. Values may contain variables. A value that is "
+            "valid JSON is used as JSON, any other as a string.",
             min_length=1,
             max_length=64,
             extra=schema_extra(_JSON_PATHS),
@@ -68,32 +68,32 @@ class ProfileMappingSpec(Struct, frozen=True, kw_only=True, rename="camel", omit
     source: Annotated[
         TreePath,
         Meta(
-            description="File or directory in the repository; . is its root. Variables such as "
-            "{{.GatewayName}} may stand in it."
+            description="File or directory in the repository; . is its root. May contain "
+            "variables such as {{.GatewayName}}."
         ),
     ]
     destination: Annotated[
         TreePath,
         Meta(
-            description="Where it lands, relative to the data directory of the gateway. Variables "
-            "may stand in it."
+            description="Destination, relative to the data directory of the gateway. May contain "
+            "variables."
         ),
     ]
     type: Annotated[
         MappingType | None,
-        Meta(description="What the source must be; left out, it is what the repository has."),
+        Meta(description="Expected type of the source. Default: the type in the repository."),
     ] = None
     required: Annotated[
         bool,
-        Meta(description="Whether a source that is missing is an error; else it is skipped."),
+        Meta(description="Whether a missing source is an error; otherwise it is skipped."),
     ] = False
     template: Annotated[
-        bool, Meta(description="Replace variables in the contents of the files too.")
+        bool, Meta(description="Also replaces variables in the content of the files.")
     ] = False
     patches: Annotated[
         tuple[PatchSpec, ...],
         Meta(
-            description="Edits of JSON files, after the variables.",
+            description="Edits of JSON files, applied after variables are replaced.",
             max_length=32,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -106,7 +106,8 @@ class ProfileSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     mappings: Annotated[
         tuple[ProfileMappingSpec, ...],
         Meta(
-            description="What lands where; of two mappings onto one file the later wins.",
+            description="Sources and destinations; if two mappings provide the same file, the "
+            "later one wins.",
             min_length=1,
             max_length=64,
             extra=schema_extra(list_type="atomic"),
@@ -114,25 +115,29 @@ class ProfileSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     ]
     exclude_patterns: Annotated[
         Globs,
-        Meta(description="Further paths on the gateway that are neither written nor deleted."),
+        Meta(description="Additional paths on the gateway that are neither written nor deleted."),
     ] = ()
     vars: Annotated[
         Annotated[dict[VariableName, PatchValue], Meta(max_length=64)] | None,
-        Meta(description="Variables of this profile, written {{.Vars.name}}."),
+        Meta(description="Variables of this profile, available in templates as {{.Vars.name}}."),
     ] = None
     sync_period: Annotated[
         Annotated[int, Meta(ge=5, le=3600)] | None,
         Meta(
-            description="Seconds after which the agent looks again by itself; left out, the "
-            "annotation of the pod decides."
+            description="Interval in seconds at which the agent checks its state. Default: the "
+            "annotation ignition-sync.io/sync-period of the pod."
         ),
     ] = None
     dry_run: Annotated[
-        bool, Meta(description="Plan and report, but write nothing and scan nothing.")
+        bool, Meta(description="Plans and reports a sync without writing files or scanning.")
     ] = False
-    paused: Annotated[bool, Meta(description="Leave the gateways of this profile as they are.")] = (
-        False
-    )
+    paused: Annotated[
+        bool,
+        Meta(
+            description="Stops syncing; the gateways of this profile are "
+            "left unchanged while this is true."
+        ),
+    ] = False
 
 
 class AdditionalFileSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -140,42 +145,38 @@ class AdditionalFileSpec(Struct, frozen=True, kw_only=True, rename="camel", omit
 
     source: Annotated[
         TreePath,
-        Meta(description="File or directory in the repository. Variables may stand in it."),
+        Meta(description="File or directory in the repository. May contain variables."),
     ]
     dest: Annotated[
         TreePath,
-        Meta(
-            description="Where it lands, relative to the data directory. Variables may stand in it."
-        ),
+        Meta(description="Destination, relative to the data directory. May contain variables."),
     ]
-    type: Annotated[MappingType, Meta(description="What the source is.")] = "file"
+    type: Annotated[MappingType, Meta(description="Type of the source.")] = "file"
 
 
 class NormalizeField(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One value to set in every config.json that has it."""
 
-    json_path: Annotated[
-        JsonPath, Meta(description="Where the value stands, for example .a.b[0].c.")
-    ]
+    json_path: Annotated[JsonPath, Meta(description="Path of the value, for example .a.b[0].c.")]
     value_template: Annotated[
-        str, Meta(description="The value; variables may stand in it.", max_length=1024)
+        str, Meta(description="New value. May contain variables.", max_length=1024)
     ]
 
 
 class Normalize(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What is made to fit the gateway in every config.json."""
 
-    system_name: Annotated[bool, Meta(description="Set systemName to the name of the gateway.")] = (
-        False
-    )
+    system_name: Annotated[
+        bool, Meta(description="Sets systemName to the name of the gateway.")
+    ] = False
     system_name_scope: Annotated[
         SystemNameScope,
-        Meta(description="Whether systemName is looked for at any depth or at the top alone."),
+        Meta(description="Whether systemName is set at any depth or only at the top level."),
     ] = "AnyDepth"
     fields: Annotated[
         tuple[NormalizeField, ...],
         Meta(
-            description="Further values to set.",
+            description="Additional values to set.",
             max_length=32,
             extra=schema_extra(list_type="atomic"),
         ),

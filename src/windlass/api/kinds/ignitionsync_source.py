@@ -24,23 +24,23 @@ class SshKeyAuth(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     secret_ref: Annotated[
         SecretKeyRef,
         Meta(
-            description="The Secret with the private key. Usual keys: ssh-privatekey, identity, "
-            "sshPrivateKey. Its key password is the passphrase, if there is one; its key "
-            "known_hosts holds the host keys."
+            description="Secret with the private key. Default keys: ssh-privatekey, identity, "
+            "sshPrivateKey. Its key password is the passphrase, if any; its key known_hosts "
+            "contains the host keys."
         ),
     ]
     known_hosts_secret_ref: Annotated[
         SecretKeyRef | None,
         Meta(
-            description="Another Secret with the host keys. Usual key: known_hosts. Without any "
-            "known host key an SSH remote is refused."
+            description="Secret with the host keys, instead of known_hosts in secretRef. Default "
+            "key: known_hosts. Without any host key an SSH remote is refused."
         ),
     ] = None
     insecure_skip_host_key_check: Annotated[
         bool,
         Meta(
-            description="Accept any host key. Somebody in between can then read and change what "
-            "is fetched; the condition SourceTrusted says False."
+            description="Accepts any host key. An attacker can then read and change what is "
+            "fetched; the condition SourceTrusted is False."
         ),
     ] = False
 
@@ -51,9 +51,9 @@ class TokenAuth(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     secret_ref: Annotated[
         SecretKeyRef,
         Meta(
-            description="The Secret with the token. Usual keys: token, bearerToken, password. Its "
-            "key username is the user, x-access-token if there is none; bearerToken is sent as "
-            "a bearer header."
+            description="Secret with the token. Default keys: token, bearerToken, password. Its "
+            "key username is the user name, x-access-token by default; bearerToken is sent "
+            "as a bearer header."
         ),
     ]
 
@@ -62,11 +62,11 @@ class GitAuth(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     """Who fetches."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
-        at_most_one("ssh_key", "token", "give sshKey or token, not both"),
+        at_most_one("ssh_key", "token", "set sshKey or token, not both"),
     )
 
-    ssh_key: Annotated[SshKeyAuth | None, Meta(description="A key for an SSH remote.")] = None
-    token: Annotated[TokenAuth | None, Meta(description="A token for an https remote.")] = None
+    ssh_key: Annotated[SshKeyAuth | None, Meta(description="Private key for an SSH remote.")] = None
+    token: Annotated[TokenAuth | None, Meta(description="Token for an https remote.")] = None
 
 
 class GitSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -80,33 +80,33 @@ class GitSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     repo: Annotated[
         RemoteUrl,
         Meta(
-            description="Address of the repository: https://host/path, ssh://user@host/path or "
-            "user@host:path. It never holds a password or token; those stand in the Secret named "
-            "by auth. http:// and git:// work only for hosts that the administrator listed as "
-            "insecure, file:/// only at the desk."
+            description="URL of the repository: https://host/path, ssh://user@host/path or "
+            "user@host:path. It must not contain a password or token; put them into the "
+            "Secret named by auth. http:// and git:// are allowed only for hosts in "
+            "--git-insecure-hosts, file:/// only in local development."
         ),
     ]
     ref: Annotated[
         RefName,
         Meta(
-            description="What to bring onto the gateways: a branch, a tag, a full name such as "
-            "refs/heads/x, or a full commit id. A name that is both is the tag."
+            description="Branch, tag, full ref name such as refs/heads/x, or full commit ID to "
+            "sync. If a branch and a tag have the same name, the tag is used."
         ),
     ]
     auth: Annotated[
         GitAuth | None,
-        Meta(description="Credentials; left out for a repository that needs none."),
+        Meta(description="Credentials. Omit for a public repository."),
     ] = None
     ca_secret_ref: Annotated[
         SecretKeyRef | None,
         Meta(
-            description="A Secret with CA certificates (PEM) for an https remote. Usual key: "
+            description="Secret with CA certificates (PEM) for an https remote. Default key: "
             "ca.crt."
         ),
     ] = None
     timeout: Annotated[
         Annotated[str, scalars.duration_between("5s", "30m")],
-        Meta(description="How long one fetch may take."),
+        Meta(description="Timeout of one fetch."),
     ] = "2m"
 
 
@@ -116,13 +116,14 @@ class Polling(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     enabled: Annotated[
         bool,
         Meta(
-            description="Ask the remote for news at every interval. If false it is asked when the "
-            "spec changes, when somebody requests it, and at start."
+            description="Polls the remote at every interval. If false, the remote is checked "
+            "only when the spec changes, when a reconcile is requested, and when the "
+            "controller starts."
         ),
     ] = True
     interval: Annotated[
         Annotated[str, scalars.duration_between("5s", "24h")],
-        Meta(description="Time between two questions."),
+        Meta(description="Time between two polls."),
     ] = "60s"
 
 
@@ -132,16 +133,17 @@ class GatewayAccess(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     api_key_secret_ref: Annotated[
         SecretKeyRef,
         Meta(
-            description="The Secret with an API token of the gateway, written name:secret. Usual "
-            "key: apiKey."
+            description="Secret with an API token of the gateway in the form name:secret. "
+            "Default key: apiKey."
         ),
     ]
     port: Annotated[Port, Meta(description="Port of the gateway on loopback.")] = 8043
-    tls: Annotated[bool, Meta(description="Whether that port speaks TLS.")] = True
+    tls: Annotated[bool, Meta(description="Whether that port uses TLS.")] = True
     ca_secret_ref: Annotated[
         SecretKeyRef | None,
         Meta(
-            description="A Secret with the CA certificate of the gateway. Usual key: ca.crt. Left "
-            "out, the certificate is not checked, because the gateway is in the same pod."
+            description="Secret with the CA certificate of the gateway. Default key: ca.crt. If "
+            "omitted, the certificate is not verified, because the gateway is in the same "
+            "pod."
         ),
     ] = None

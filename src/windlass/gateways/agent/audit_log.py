@@ -26,7 +26,7 @@ from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
 
 NOT_SCANNED = "not scanned"
-NO_SCAN_NEEDED = "none needed"
+NO_SCAN_NEEDED = "no scan needed"
 
 _MAX_AUTHOR_LENGTH = 128
 _MAX_LISTED = 20

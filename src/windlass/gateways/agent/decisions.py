@@ -126,12 +126,12 @@ def next_step(facts: StepFacts) -> NextStep:
     """The next step by the first row of the table that matches."""
     metadata, desired = facts.metadata, desired_version(facts)
     if metadata is None:
-        return _waiting_step("the controller has not published anything for this gateway yet")
+        return _waiting_step("waiting for the controller to publish metadata for this gateway")
     stop = _pause_step(facts, metadata)
     if stop is not None:
         return stop
     if desired is None:
-        return _waiting_step("no commit was found yet; see the IgnitionSync's condition RepoCloned")
+        return _waiting_step("waiting for a commit; see condition RepoCloned of the IgnitionSync")
     if is_rollback_requested(metadata, facts.gateway, facts.rollback):
         return NextStep("rollback")
     requested = metadata.trigger != facts.trigger
@@ -152,7 +152,9 @@ def next_step(facts: StepFacts) -> NextStep:
 
 def _pause_step(facts: StepFacts, metadata: AgentMetadata) -> NextStep | None:
     if metadata.terminating:
-        return NextStep("rest", "Paused", "", "the IgnitionSync is being deleted; the files stay")
+        return NextStep(
+            "rest", "Paused", "", "the IgnitionSync is being deleted; files are left in place"
+        )
     if not metadata.paused and not facts.profile_paused:
         return None
     message = metadata.pause_reason or "paused"
@@ -225,15 +227,15 @@ def start_blocker(facts: StartFacts) -> str | None:
     if facts.gateway_answers:
         return None
     if not facts.is_volume_ready:
-        return "the data volume is not ready: it is locked, or being made whole"
+        return "waiting for the data volume (locked by another agent, or being recovered)"
     if facts.is_paused:
         return None
     if facts.volume_contents == "tree":
         ready = facts.at_target or facts.waited_seconds >= SYNCED_TREE_WAIT_SECONDS
-        return None if ready else "the wanted commit is being fetched"
+        return None if ready else "waiting for the sync to the desired commit"
     if facts.volume_contents == "files":
         ready = facts.has_tried_sync or facts.waited_seconds >= OTHER_FILES_WAIT_SECONDS
-        return None if ready else "the first sync is being tried"
+        return None if ready else "first sync in progress"
     if facts.at_target or (facts.has_tried_sync and facts.starts_anyway):
         return None
-    return "there are no files yet: the first sync has to succeed"
+    return "no files yet; waiting for the first sync to succeed"

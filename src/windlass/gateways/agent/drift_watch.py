@@ -73,7 +73,7 @@ class DriftWatch:
         if drift.has_drift and drift != self.drift:
             paths = (*drift.modified, *drift.missing, *drift.extra)[:_MAX_PATHS]
             _log.warning(
-                "files differ from Git",
+                "drift detected",
                 modified=len(drift.modified),
                 missing=len(drift.missing),
                 extra=len(drift.extra),

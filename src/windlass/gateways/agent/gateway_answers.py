@@ -105,21 +105,22 @@ class ScanStatus:
 
 
 _UNAUTHORIZED = (
-    "the gateway does not know the API token (401): its name or secret in gateway.apiKeySecretRef "
-    "is wrong, or the gateway has no api-token resource of that name"
+    "the gateway does not accept the API token (401): the name or secret in "
+    "gateway.apiKeySecretRef is wrong, or the gateway has no api-token resource with that "
+    "name"
 )
 _MAYBE_NEEDS_TLS = "; or the token demands a secure channel while gateway.tls is false"
 _FORBIDDEN = (
-    "the API token lacks write permission (403): grant its security level write access in the "
-    "gateway's security properties; usual right after commissioning reset the permissions"
+    "the API token lacks write permission (403): grant its security level write access in "
+    "the gateway's security properties; commissioning resets these permissions"
 )
 _UNSUPPORTED = (
-    "the gateway has no scan API (404): Ignition 8.3 or newer has it; for older ones set "
-    "ignition.scan.mode to Off, or to BestEffort to go on without a scan"
+    "the gateway has no scan API (404): it requires Ignition 8.3 or later; for earlier "
+    "versions set ignition.scan.mode to Off, or to BestEffort to continue without a scan"
 )
 _UNTRUSTED = (
-    "the gateway's certificate was not issued by the authority in gateway.caSecretRef; correct "
-    "that Secret, or remove the reference: the connection never leaves the pod"
+    "the gateway's certificate is not signed by the CA in gateway.caSecretRef; correct that "
+    "Secret, or remove the reference: the connection never leaves the pod"
 )
 
 
@@ -145,9 +146,9 @@ def _judge_fault(answer: GatewayAnswer) -> PostVerdict:
         return PostVerdict(PostResult.FAILED, "GatewayUnreachable", _UNTRUSTED)
     if answer.fault is RequestFault.TIMEOUT:
         return PostVerdict(
-            PostResult.AGAIN, "ScanFailed", "no answer within ignition.scan.requestTimeout"
+            PostResult.AGAIN, "ScanFailed", "no response within ignition.scan.requestTimeout"
         )
-    message = f"the gateway does not answer: {answer.detail or 'the connection failed'}"
+    message = f"the gateway is not reachable: {answer.detail or 'connection failed'}"
     return PostVerdict(PostResult.AGAIN, "GatewayUnreachable", message)
 
 
@@ -161,10 +162,10 @@ def _unexpected_message(answer: GatewayAnswer) -> str:
     if 300 <= answer.status < 400:
         target = f" to {answer.detail}" if answer.detail else ""
         return (
-            f"the gateway redirects{target} ({answer.status}), and a token is never sent after "
-            "a redirect; set gateway.port and gateway.tls to where it leads"
+            f"the gateway redirects{target} ({answer.status}), and the token is never sent "
+            "to a redirect target; set gateway.port and gateway.tls to where it leads"
         )
-    return f"the gateway refused the scan ({answer.status})"
+    return f"the gateway rejected the scan ({answer.status})"
 
 
 def parse_scan_status(body: bytes) -> ScanStatus:
@@ -212,10 +213,10 @@ def scan_completion(baseline: int | None, answer: GatewayAnswer) -> ScanCompleti
 def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
     """The message for an accepted scan whose completion was not observed in time."""
     if last.is_inconclusive:
-        what = f"answered {last.status}" if last.status else "did not answer any more"
+        what = f"answered {last.status}" if last.status else "stopped responding"
         return f"accepted, but then the gateway {what}; waited {seconds:g} s"
     return (
-        f"accepted, but not complete after {seconds:g} s; a large gateway may need a longer "
+        f"accepted, but not complete after {seconds:g} s; if the gateway is large, increase "
         "ignition.scan.completionTimeout"
     )
 

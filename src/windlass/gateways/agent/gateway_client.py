@@ -60,8 +60,8 @@ class ApiTokenFile:
         except OSError as error:
             raise Waiting(
                 "WaitingForCredential",
-                f"the API token file {self._path} cannot be read: {error.strerror}; "
-                "create the Secret and key that gateway.apiKeySecretRef names",
+                f"cannot read the API token file {self._path}: {error.strerror}; create the "
+                "Secret and key named by gateway.apiKeySecretRef",
                 after=_RETRY_SECONDS,
             ) from error
 
@@ -77,8 +77,8 @@ class ApiTokenFile:
         if token is None:
             raise WindlassError(
                 "ScanUnauthorized",
-                f"the API token file {self._path} does not hold one line `name:secret`; "
-                "correct the key that gateway.apiKeySecretRef names",
+                f"the API token file {self._path} must contain one line `name:secret`; "
+                "correct the key named by gateway.apiKeySecretRef",
             )
         return token
 
@@ -113,18 +113,18 @@ class GatewayAddress:
         try:
             url = httpx2.URL(base_url)
         except httpx2.InvalidURL as error:
-            raise _address_refused("it is not a URL") from error
+            raise _address_refused("not a URL") from error
         if url.scheme not in _PORTS:
-            raise _address_refused("it must begin with http:// or https://")
+            raise _address_refused("must start with http:// or https://")
         if not _is_loopback(url.host):
-            raise _address_refused(f"{url.host!r} is not a loopback address; write 127.0.0.1")
+            raise _address_refused(f"{url.host!r} is not a loopback address; use 127.0.0.1")
         if url.userinfo or url.path not in {"", "/"} or url.query:
-            raise _address_refused("it may hold scheme, host and port only")
+            raise _address_refused("must contain only scheme, host and port")
         self.host = url.host
         self.tls = url.scheme == "https"
         self.port = _PORTS[url.scheme] if url.port is None else url.port
         if not 0 < self.port < 65536:
-            raise _address_refused(f"there is no port {self.port}")
+            raise _address_refused(f"invalid port {self.port}")
 
     def url_for(self, port: int, *, tls: bool) -> str:
         """The base URL of another port of the same host."""
@@ -196,8 +196,8 @@ def _ssl_context(authority: Path | None) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise Stalled(
             "GatewayUnreachable",
-            f"the authority {authority} of the gateway cannot be used: {error.strerror or error}; "
-            "correct the Secret that gateway.caSecretRef names",
+            f"cannot use the CA file {authority} of the gateway: {error.strerror or error}; "
+            "correct the Secret named by gateway.caSecretRef",
         ) from error
     return context
 
@@ -224,4 +224,4 @@ def _redact(text: str) -> str:
 
 
 def _address_refused(why: str) -> Stalled:
-    return Stalled("InvalidSpec", f"the gateway's address cannot be used: {why}")
+    return Stalled("InvalidSpec", f"invalid gateway address: {why}")

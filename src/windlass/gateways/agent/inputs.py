@@ -104,8 +104,8 @@ def _parse_credentials(data: dict[str, bytes], auth_type: AuthType) -> Credentia
         shown = ", ".join(sorted(data)) or "nothing"
         raise Waiting(
             "WaitingForCredential",
-            f"the Git Secret holds none of the keys {', '.join(accepted)} (found: {shown}); "
-            "create the Secret that git.auth names",
+            f"the Git Secret has none of the keys {', '.join(accepted)} (found: {shown}); "
+            "create the Secret named by git.auth",
             after=_RETRY_SECONDS,
         )
     if auth_type == "ssh":
@@ -259,7 +259,7 @@ def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPath
     try:
         remote = Remote.parse(source.git_url)
     except RemoteRefused as error:
-        raise GitError("NotFound", f"the repository's address: {error}") from error
+        raise GitError("NotFound", f"invalid repository URL: {error}") from error
     credentials = read_git_credentials(
         paths, source, verifies_host_keys=metadata.policy.verify_host_keys
     )

@@ -21,7 +21,7 @@ class SyncInterrupted(Retryable):
     """The sync ended before its commit point; nothing was changed."""
 
     def __init__(self) -> None:
-        super().__init__("Retrying", "given up before the commit point for something newer")
+        super().__init__("Retrying", "interrupted before the commit point by a newer request")
 
 
 class Interrupt:

@@ -46,6 +46,7 @@ from windlass.gateways.tree import plan as plans
 from windlass.gateways.tree.plan import Plan
 from windlass.gateways.wire import metadata as metadatas
 from windlass.gateways.wire.metadata import AgentMetadata, GatewayEndpoint, InvalidMetadata
+from windlass.objects.names import format_count
 
 FIRST_RETRY_SECONDS = 5.0
 MAX_RETRY_SECONDS = 300.0
@@ -163,13 +164,13 @@ class AgentLoop:
         """
         if keys is None:
             if not self._is_metadata_missing:
-                _log.info("no metadata; the gateway stays as it is")
+                _log.info("metadata ConfigMap not found; keeping current files")
             self._is_metadata_missing = True
         else:
             try:
                 self._metadata = metadatas.decode(keys)
             except InvalidMetadata as error:
-                _log.warning("metadata is not understood", error=redactor.clean(str(error)))
+                _log.warning("invalid metadata", error=redactor.clean(str(error)))
                 return
             self._keys, self._is_metadata_missing = keys, False
             self._status_writer.set_target(
@@ -237,7 +238,7 @@ class AgentLoop:
             return self._record_failure(error)
         except Exception as error:
             name = error_id(error)
-            _log.exception("turn broke", error_id=name)
+            _log.exception("unexpected error in the agent loop", error_id=name)
             text = f"unexpected {type(error).__name__}, error id {name}; see the agent's log"
             return self._record_failure(WindlassError("Internal", text))
 
@@ -447,7 +448,7 @@ class AgentLoop:
         # The same failure again is logged once, however often it is retried.
         if previous is None or previous.condition != condition:
             _log.warning(
-                "step failed", reason=failure.reason, error=failure.message, again_seconds=seconds
+                "sync failed", reason=failure.reason, error=failure.message, again_seconds=seconds
             )
         self._publish_status(condition)
         return min(seconds, _CHECK_SECONDS) if failure.reason in _CREDENTIAL_REASONS else seconds
@@ -511,7 +512,10 @@ def _dry_run_condition(plan: Plan) -> GatewayCondition:
     counts = plan.counts()
     paths = [op.path for op in plan.ops if op.op in ("put", "delete")]
     shown = ", ".join(paths[:20])
-    text = f"would put {counts.get('put', 0)} and delete {counts.get('delete', 0)} files: {shown}"
+    text = (
+        f"dry run: {format_count(counts.get('put', 0), 'file')} to write, "
+        f"{counts.get('delete', 0)} to delete: {shown}"
+    )
     guards = "; ".join(guard.message for guard in plan.guards)
     text = f"{guards}; {text}" if guards else text
     return GatewayCondition("DryRun", "", text, plan_digest=plan.digest)

@@ -81,11 +81,11 @@ class MetadataWatch:
         try:
             self._on_metadata(_decoder.decode(item.object).data or {})
         except (msgspec.DecodeError, UnicodeDecodeError):
-            _log.warning("metadata cannot be read", configmap=str(self._scope))
+            _log.warning("invalid metadata ConfigMap", configmap=str(self._scope))
 
     def _interrupted(self, item: Interrupted) -> None:
         # These end every watch now and then; others are logged once per outage.
         if item.reason in ("closed", "idle", "expired") or self._is_disconnected:
             return
         self._is_disconnected = True
-        _log.warning("metadata cannot be watched", reason=item.reason, error=item.message)
+        _log.warning("metadata watch failed, retrying", reason=item.reason, error=item.message)

@@ -126,7 +126,7 @@ class GatewayOperations:
             raise
         if resumed is not None:
             self._metrics.journal_resumes.inc()
-            _log.info("interrupted sync ended", tx=resumed.record.tx, tree=resumed.tree)
+            _log.info("resumed interrupted sync", tx=resumed.record.tx, tree=resumed.tree)
         await self.load_state()
         # The crash hit before the audit record was stored. A rollback writes its own when resumed.
         if resumed is not None and resumed.tree == "new" and self.state.undoing is None:
@@ -232,8 +232,8 @@ class GatewayOperations:
         A rollback for the same value that was begun before a crash is returned as recorded.
         """
         if "@" in value:
-            text = f"there is no snapshot {value.partition('@')[2][:63]!r} to go back to"
-            raise Stalled("SnapshotFailed", f"{text}; without a name the last apply is undone")
+            text = f"snapshot {value.partition('@')[2][:63]!r} not found"
+            raise Stalled("SnapshotFailed", f"{text}; omit the name to undo the last apply")
         pending, applied = self.state.undoing, self.applied_tree
         if pending is None or pending.value != value:
             version = (
@@ -265,14 +265,14 @@ class GatewayOperations:
             if gateway_state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
                 raise ScanPending(
                     "Scanning",
-                    f"the gateway is {gateway_state.lower()}; it is scanned when it runs",
+                    f"the gateway is {gateway_state.lower()}; it is scanned once it is running",
                     after=_GATEWAY_START_RETRY_SECONDS,
                 )
         with self._phases.measure("scan"):
             result = await scanner.scan(map(ScanKind, self.state.pending), options)
         self._count_scans(result)
         if result.warning:
-            _log.warning("scan failed, and is not required", warning=result.warning)
+            _log.warning("scan failed, but is not required", warning=result.warning)
         await self._finish_scan(result)
         if result.reason:
             raise ScanPending(result.reason, result.message, after=result.retry_seconds)

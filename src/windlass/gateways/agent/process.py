@@ -110,7 +110,7 @@ class AgentProcess:
             try:
                 return await run_in_thread(DataVolume, self._settings.paths.data, owner)
             except WindlassError as error:
-                _log.warning("data directory cannot be used", error=error.message)
+                _log.warning("data directory not usable, retrying", error=error.message)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY_SECONDS):
                     await self._stopping.wait()
@@ -172,7 +172,11 @@ class AgentProcess:
                     kubeconfig=self._settings.kubeconfig, user_agent="windlass-agent"
                 )
             except WindlassError as error:
-                _log.warning("no way to the API server", reason=error.reason, error=error.message)
+                _log.warning(
+                    "cannot connect to the API server, retrying",
+                    reason=error.reason,
+                    error=error.message,
+                )
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             async with connection, asyncio.TaskGroup() as group:
@@ -208,7 +212,7 @@ class AgentProcess:
         async with contextlib.AsyncExitStack() as stack:
             for server in servers:
                 await stack.enter_async_context(server)
-            _log.info("agent serves", health=servers[0].port, metrics=servers[1].port)
+            _log.info("listening", health=servers[0].port, metrics=servers[1].port)
             yield
 
     def _plan_page(self) -> Starlette:
@@ -226,7 +230,7 @@ class AgentProcess:
 
 def _exit_now() -> None:
     """Exit although a thread is past its commit point; the journal resumes at the next start."""
-    _log.warning("a sync is not done; it is resumed at the next start")
+    _log.warning("shutting down during a sync; it resumes at the next start")
     sys.stderr.flush()
     os._exit(0)
 

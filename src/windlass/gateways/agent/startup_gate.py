@@ -32,7 +32,7 @@ class StartupGate:
         # Monotonic time of the agent's start.
         self._started_at = clock.monotonic()
         # Why the gate is closed; None once it is open, and forever after.
-        self._blocker: str | None = "the agent starts"
+        self._blocker: str | None = "the agent is starting"
 
     @property
     def is_open(self) -> bool:

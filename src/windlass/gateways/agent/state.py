@@ -157,7 +157,7 @@ class AgentStateFile:
 
     def read(self) -> AgentState:
         """The stored state; an empty one if there is no file or it cannot be decoded."""
-        with data_directory.map_os_errors("reading the agent's memory"):
+        with data_directory.map_os_errors("reading the agent state"):
             data = self._directory.read(AGENT_STATE_PATH)
         self._last_written = data
         if data is None:
@@ -173,7 +173,7 @@ class AgentStateFile:
         if content == self._last_written:
             return
         failpoint.reach("gateways.memory.before")
-        with data_directory.map_os_errors("writing the agent's memory"):
+        with data_directory.map_os_errors("writing the agent state"):
             state_directory.replace_document(self._directory, AGENT_STATE_PATH, content)
         self._last_written = content
         failpoint.reach("gateways.memory.after")

@@ -183,10 +183,14 @@ class StatusWriter:
         try:
             await api.apply(CONFIG_MAPS, body, field_manager=self._manager, force=True)
         except Forbidden as error:
-            _log.info("status object is not there", configmap=target.name, error=error.message)
+            _log.info(
+                "status ConfigMap not found; waiting for the controller",
+                configmap=target.name,
+                error=error.message,
+            )
             return max(backoff.next_seconds(), WRITE_INTERVAL_SECONDS)
         except ApiError as error:
-            _log.warning("status was not written", reason=error.reason, error=error.message)
+            _log.warning("status write failed, retrying", reason=error.reason, error=error.message)
             return max(backoff.next_seconds(), error.retry_after or 0.0, WRITE_INTERVAL_SECONDS)
         backoff.healthy()
         self._written = (target, text)

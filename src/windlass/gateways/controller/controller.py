@@ -166,7 +166,7 @@ class GatewaysController:
                     await informer.synced.wait()
                 await self._wait_for_pods()
                 group.create_task(self._controller.run(), name=self._controller.name)
-                _log.info("gateways started")
+                _log.info("gateways controller started")
                 await self._requeue_when_pods_synced()
         finally:
             await self._calls.close()
@@ -187,7 +187,9 @@ class GatewaysController:
             async with asyncio.timeout(self._settings.pods_timeout_seconds):
                 await self.cache.pods.synced.wait()
         except TimeoutError:
-            _log.warning("the pods cannot be listed; rights and counts stay as they are")
+            _log.warning(
+                "pods not listed yet; leaving agent permissions and gateway counts unchanged"
+            )
 
     async def _requeue_when_pods_synced(self) -> None:
         """Enqueue every IgnitionSync once the pods are known, if workers started without them."""

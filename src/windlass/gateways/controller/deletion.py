@@ -53,7 +53,11 @@ class IgnitionSyncDeletion:
             if is_transient and self._clock.monotonic() - started_at < TRANSIENT_RETRY_SECONDS:
                 raise
             # The garbage collector does the rest; the finalizer must not block for good.
-            _log.warning("the end was not told", sync=str(snapshot.key), error=str(error))
+            _log.warning(
+                "could not publish terminating state; continuing with deletion",
+                sync=str(snapshot.key),
+                error=str(error),
+            )
         await finalizer.remove_finalizer(
             self._api, IGNITION_SYNCS, snapshot.object, FINALIZER, field_manager=FIELD_MANAGER
         )

@@ -203,7 +203,7 @@ class IgnitionSyncReconciler:
             await writer.delete_stale_status_objects(
                 snapshot.owner, discovery, snapshot.config_maps
             )
-        with errors.collect("rights of the agents"):
+        with errors.collect("agent Role and RoleBinding"):
             await writer.ensure_agent_role(snapshot.owner, discovery)
 
     async def _publish(
@@ -262,7 +262,7 @@ class IgnitionSyncReconciler:
             all_synced=fleet.all_synced,
             now=self._dependencies.clock.now(),
         )
-        with errors.collect("status ConfigMap"):
+        with errors.collect("summary ConfigMap"):
             lines = {**summary.summary_lines(fleet), **summary.encode_first_synced(first_synced)}
             await self._dependencies.writer.publish_config_map(
                 snapshot.owner, agent_objects.summary_name(snapshot.key.name), lines

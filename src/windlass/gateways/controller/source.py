@@ -55,7 +55,7 @@ class SourceReader:
         if sync.spec.paused:
             return result
         try:
-            with errors.collect("reading the Git Secret"):
+            with errors.collect("Git Secret"):
                 polled = await self._poll(snapshot, sync, remote)
                 result = self._to_result(sync, remote, published, polled)
         except Waiting as missing:
@@ -72,7 +72,7 @@ class SourceReader:
         if sync.spec.ignition.scan.mode == "Off":
             return None
         try:
-            with errors.collect("reading the API key"):
+            with errors.collect("API key Secret"):
                 await require_api_key(self._api, sync)
         except Waiting as missing:
             return missing

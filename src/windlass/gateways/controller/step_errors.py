@@ -29,5 +29,7 @@ class StepErrors:
         try:
             yield
         except ApiError as error:
-            _log.warning("step failed", step=what, reason=error.reason, error=error.message)
+            _log.warning(
+                "reconcile step failed", step=what, reason=error.reason, error=error.message
+            )
             self.messages.append(f"{what}: {error.reason}")

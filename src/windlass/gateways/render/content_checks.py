@@ -57,7 +57,7 @@ def check_content(path: str, content: bytes) -> tuple[ContentFinding, ...]:
     """The findings about `content` as the file at `path`."""
     if RUNTIME_STORE in path.split("/"):
         # Layouts have no such path: this is a second guard.
-        message = "the gateway's own store must not be written to; this is a fault of windlass"
+        message = "internal error: a layout contains the gateway's own store"
         return (ContentFinding("error", "StagingDirectoryContainsRuntimeFiles", path, message),)
     if not path.endswith(".json"):
         return ()
@@ -68,7 +68,7 @@ def check_content(path: str, content: bytes) -> tuple[ContentFinding, ...]:
         position = fault.line, fault.column
         return (
             ContentFinding(
-                level, "ConfigSyntaxError", path, f"not JSON: {fault.message}", *position
+                level, "ConfigSyntaxError", path, f"invalid JSON: {fault.message}", *position
             ),
         )
     return ()
@@ -121,7 +121,7 @@ def _missing_payloads(
         folder = path[: path.rfind("/") + 1]
         absent += [(path, name) for name in names if folder + name not in present]
     for path, name in sorted(absent):
-        message = f"lists the file {name[:255]!r}, which is not there"
+        message = f"lists file {name[:255]!r}, which is missing"
         yield ContentFinding("warning", "PayloadMissing", path, message)
 
 
@@ -130,5 +130,5 @@ def _collections_without_mode_file(present: Collection[str]) -> Iterator[Content
     for collection in sorted({name.partition("/")[0] for name in below if "/" in name}):
         path = f"{COLLECTIONS}{collection}"
         if f"{path}/{MODE_FILE}" not in present:
-            message = f"has no {MODE_FILE}, so the gateway does not see this collection"
+            message = f"{MODE_FILE} is missing, so the gateway ignores this collection"
             yield ContentFinding("warning", "ConfigModeMissing", path, message)

@@ -280,7 +280,7 @@ class MappingRecipes:
         """A warning for every patch that matches no planned file."""
         for patch in self._specs:
             if id(patch) not in self._matched_patches:
-                yield f"{self._mapping.origin}: the patch of {patch.file!r} matches no planned file"
+                yield f"{self._mapping.origin}: patch {patch.file!r} matches no planned file"
 
 
 def drop_signature(recipe: RenderRecipe | None) -> tuple[RenderRecipe, str]:

@@ -26,6 +26,7 @@ from typing import TypeAlias
 
 from windlass.gateways.render import json_tokens
 from windlass.gateways.render.json_tokens import NAME, InvalidJson, JsonToken, invalid_json
+from windlass.objects.names import format_count
 
 JsonPath: TypeAlias = tuple[str | int, ...]
 
@@ -45,21 +46,19 @@ _PLAIN_NAME = re.compile(r"""[^.\[\]"\x00-\x1f]++""")
 def parse_path(text: str) -> JsonPath:
     """The parsed path; raises ValueError for an invalid one."""
     if len(text) > MAX_PATH_LENGTH:
-        raise ValueError(
-            f"the path has {len(text)} characters, at most {MAX_PATH_LENGTH} are allowed"
-        )
+        raise ValueError(f"path has {len(text)} characters, the limit is {MAX_PATH_LENGTH}")
     steps: list[str | int] = []
     at = 0
     while at < len(text):
         match = _STEP.match(text, at)
         if match is None:
-            raise ValueError(f"the path {text!r} is not like .a.b[0].c from character {at + 1} on")
+            raise ValueError(f"invalid path {text!r} at character {at + 1}; use the form .a.b[0].c")
         steps.append(_parse_step(match))
         at = match.end()
     if not steps:
-        raise ValueError("the path is empty; write it like .a.b[0].c")
+        raise ValueError("path must not be empty; use the form .a.b[0].c")
     if APPEND in steps[:-1]:
-        raise ValueError(f"the path {text!r} appends before its end: `-` can only come last")
+        raise ValueError(f"invalid path {text!r}: `-` is only allowed at the end")
     return tuple(steps)
 
 
@@ -361,10 +360,14 @@ def _member_name(data: bytes, container: JsonContainer, path: JsonPath) -> bytes
     if container.kind == "[" and step == APPEND:
         return b""
     if container.kind == "[" and isinstance(step, int):
-        problem = f"the array has {len(container.children)} elements; `[-]` appends one"
+        problem = (
+            f"the array has {format_count(len(container.children), 'element')}; use `[-]` to append"
+        )
     else:
         problem = (
-            "an array is stepped into by number" if container.kind == "[" else "it is an object"
+            "elements of an array are addressed by number"
+            if container.kind == "["
+            else "it is an object"
         )
     raise invalid_json(data, container.start, f"{format_path(path)} cannot be set: {problem}")
 
@@ -373,5 +376,5 @@ def _missing_parent(data: bytes, containers: Containers, path: JsonPath) -> Inva
     missing = next(depth for depth in range(len(path)) if path[:depth] not in containers)
     at = containers[path[: missing - 1]].start if missing else 0
     what = format_path(path[:missing]) or "the file"
-    message = f"{format_path(path)} cannot be set: {what} is no object or array here"
+    message = f"{format_path(path)} cannot be set: {what} is not an object or array"
     return invalid_json(data, at, message)

@@ -71,7 +71,7 @@ _EXPECTED_TEXTS = {
 }
 _KIND_TEXTS = {
     "end": "the end of the file",
-    STRING: "a text",
+    STRING: "a string",
     NUMBER: "a number",
     WORD: "true, false or null",
 } | {mark: f"`{mark}`" for mark in "{}[]:,"}
@@ -172,7 +172,9 @@ def _unexpected_token(data: bytes, at: int, kind: str, state: str) -> InvalidJso
 
 def _describe_garbage(data: bytes, at: int) -> str:
     if data[at] == ord('"'):
-        return "a text that is never closed, or holds a raw control character or a bad escape"
+        return (
+            "a string that is not closed, or contains a raw control character or an invalid escape"
+        )
     if data[at] in b"/#":
-        return "a comment, which JSON does not have"
-    return "something that is no JSON"
+        return "a comment, which is not allowed in JSON"
+    return "an invalid character"

@@ -144,7 +144,7 @@ def parse_field_path(text: str) -> JsonPath:
     template.reject_template(text)
     path = json_edit.parse_path(text)
     if path[-1] == APPEND:
-        raise ValueError(f"the path {text!r} appends: a field replaces a value that is there")
+        raise ValueError(f"invalid path {text!r}: normalize fields cannot append")
     return path
 
 
@@ -168,7 +168,7 @@ def set_fields(content: bytes, fields: Iterable[FieldValue]) -> NormalizeResult:
         raw = _encode_like(content, token, values[path])
         if raw is None:
             shown = json_edit.format_path(path)
-            warnings.append(f"{shown} is no string, number or boolean and was left alone")
+            warnings.append(f"{shown} is not a string, number or boolean; not changed")
         else:
             changes.append((token, raw))
     result = json_edit.apply_splices(content, _changed_splices(content, changes))

@@ -42,14 +42,11 @@ class TemplateVariables:
 
     def value(self, name: str) -> str:
         """The value of `.name`; raises LookupError with a message for users if it has none."""
+        if name in MAP_NAMES:
+            raise LookupError(f"`.{name}` needs a key, for example `.{name}.x`")
         attribute = VARIABLE_NAMES.get(name)
         if attribute is None:
-            hint = (
-                f"`.{name}` needs a key, as in `.{name}.x`"
-                if name in MAP_NAMES
-                else _AVAILABLE_NAMES
-            )
-            raise LookupError(f"there is no `.{name}`: {hint}")
+            raise LookupError(f"unknown variable `.{name}`; {_AVAILABLE_NAMES}")
         value = getattr(self, attribute)
         if value is None:
             raise LookupError(f"`.{name}` has no value for this gateway")
@@ -59,7 +56,7 @@ class TemplateVariables:
         """The value of `key` in the map `.name`; raises LookupError like `value`."""
         attribute = MAP_NAMES.get(name)
         if attribute is None:
-            raise LookupError(f"`.{name}` has no keys: only .Labels and .Vars do")
+            raise LookupError(f"`.{name}` has no keys; only .Labels and .Vars have keys")
         entries: Mapping[str, str] = getattr(self, attribute)
         if key not in entries:
             raise LookupError(
@@ -90,12 +87,12 @@ MAP_NAMES = {"Labels": "labels", "Vars": "vars"}
 """Template names of maps, which need a key, and their attributes."""
 
 _MAX_SHOWN = 63
-_AVAILABLE_NAMES = "known are " + ", ".join((*VARIABLE_NAMES, "Labels.x", "Vars.x"))
+_AVAILABLE_NAMES = f"available: {', '.join((*VARIABLE_NAMES, 'Labels.x', 'Vars.x'))}"
 
 
 def _available_keys(entries: Mapping[str, str]) -> str:
     keys = sorted(entries)[:8]
-    return f" (it has {', '.join(keys)})" if keys else " (it is empty)"
+    return f"; available: {', '.join(keys)}" if keys else "; it is empty"
 
 
 MAX_GROWTH = 4
@@ -130,7 +127,7 @@ def render(text: str, variables: TemplateVariables) -> str:
         bytes_left -= _utf8_size(piece)
         if bytes_left < 0:
             raise _template_error(
-                text, at, f"the result is over {MAX_GROWTH} times the input and 64 KiB"
+                text, at, f"the result exceeds {MAX_GROWTH} times the size of the input plus 64 KiB"
             )
         pieces.append(piece)
     return "".join(pieces)
@@ -140,12 +137,12 @@ def render_bytes(content: bytes, variables: TemplateVariables) -> bytes:
     """The rendered content of a file, which must be UTF-8 text; BOM and line ends are kept."""
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
-        raise TemplateError(line, "a NUL byte: this is no text, map it without `template`")
+        raise TemplateError(line, "contains a NUL byte; map it without `template`")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as cause:
         line = content.count(b"\n", 0, cause.start) + 1
-        raise TemplateError(line, "not UTF-8 text: map it without `template`") from cause
+        raise TemplateError(line, "not UTF-8 text; map it without `template`") from cause
     return content if _OPEN not in text else _encode(render(text, variables))
 
 
@@ -185,10 +182,10 @@ def _syntax_problem(text: str, at: int) -> str:
     end = text.find("\n", at)
     line = text[at:] if end < 0 else text[at:end]
     if "}}" not in line:
-        return '`{{` is never closed by `}}` on its line; a literal one is written `{{"{{"}}`'
+        return '`{{` without `}}` on the same line; write a literal `{{` as `{{"{{"}}`'
     return (
-        'between `{{` and `}}` only .Name, .Labels.x, .Vars.x, index .Labels "x" or a text '
-        "in quotes may stand"
+        "invalid expression between `{{` and `}}`; use .Name, .Labels.x, .Vars.x, "
+        'index .Labels "x" or a quoted string'
     )
 
 
@@ -205,5 +202,5 @@ def _encode(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError as cause:
         raise _template_error(
-            text, cause.start, "a value put in here is not valid Unicode"
+            text, cause.start, "a variable used here has a value that is not valid Unicode"
         ) from cause

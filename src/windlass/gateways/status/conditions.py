@@ -72,11 +72,13 @@ USER_ACTION_REASONS = frozenset(
 
 _MESSAGE_CHARS = 1024
 _ABBREV = 7
-_PAUSED_TEXT = "spec.paused is true: gateways stay as they are"
+_PAUSED_TEXT = "spec.paused is true; gateways are left unchanged"
 _TRUST_TEXT = {
-    "HostVerified": "the host proves who it is",
-    "HostKeyCheckDisabled": "any host key is accepted (insecureSkipHostKeyCheck); somebody in "
-    "between can change what is fetched",
+    "HostVerified": "the Git host is verified",
+    "HostKeyCheckDisabled": (
+        "host key verification is disabled (insecureSkipHostKeyCheck); fetched files can be "
+        "tampered with in transit"
+    ),
     "InsecureTransport": "the transport is neither encrypted nor authenticated; use https or ssh",
 }
 
@@ -151,7 +153,7 @@ def _ready_state(findings: Findings) -> _ReadyState:
         )
     if findings.fleet is None:
         return _ReadyState(
-            _not_ready("Reconciling", "the pods are not known yet"), reconciling=True
+            _not_ready("Reconciling", "waiting for the list of pods"), reconciling=True
         )
     return _fleet_state(findings, findings.fleet)
 
@@ -169,22 +171,18 @@ def _failure_text(error: WindlassError) -> str:
 
 def _fleet_state(findings: Findings, fleet: FleetStatus) -> _ReadyState:
     if not fleet.gateways:
-        text = "no pod asks to be a gateway: annotate it with ignition-sync.io/inject=true"
+        text = "no gateway pods found; annotate a pod with ignition-sync.io/inject=true"
         return _ReadyState(_not_ready("NoGatewaysDiscovered", text))
     if fleet.failing:
         return _sync_failed(fleet)
     if not fleet.all_synced:
-        return _ReadyState(
-            _not_ready(
-                "SyncInProgress", f"{fleet.message}; wanted is {_ref_at_commit(findings.source)}"
-            ),
-            reconciling=True,
-        )
+        text = f"{fleet.message}; {_waiting_text(fleet, findings.source)}"
+        return _ReadyState(_not_ready("SyncInProgress", text), reconciling=True)
     if findings.step_errors:
         text = "; ".join(findings.step_errors)
         return _ReadyState(_not_ready("Reconciling", text), reconciling=True, backoff=True)
     return _ReadyState(
-        Verdict("True", "SyncSucceeded", f"{fleet.message} with {_ref_at_commit(findings.source)}")
+        Verdict("True", "SyncSucceeded", f"{fleet.message} to {_ref_at_commit(findings.source)}")
     )
 
 
@@ -194,7 +192,7 @@ def _sync_failed(fleet: FleetStatus) -> _ReadyState:
         fleet.failing[0],
     )
     more = (
-        f"; also {gateway_status.join_names(_others(fleet, worst))}"
+        f"; also failing: {gateway_status.join_names(_others(fleet, worst))}"
         if len(fleet.failing) > 1
         else ""
     )
@@ -202,6 +200,14 @@ def _sync_failed(fleet: FleetStatus) -> _ReadyState:
     if worst.reason in USER_ACTION_REASONS:
         return _ReadyState(verdict, stalled=True, because=worst.reason, after=STALLED_SECONDS)
     return _ReadyState(verdict, reconciling=True, because="SyncInProgress", warns=True)
+
+
+def _waiting_text(fleet: FleetStatus, source: CommitSource | None) -> str:
+    """Which gateways are not at the commit yet; which commit."""
+    if source is None:
+        return "waiting for a commit"
+    late = tuple(member for member in fleet.gateways if member.is_counted and not member.is_synced)
+    return f"waiting for {gateway_status.join_names(late)} to reach {_ref_at_commit(source)}"
 
 
 def _others(fleet: FleetStatus, worst: GatewaySyncStatus) -> tuple[GatewaySyncStatus, ...]:
@@ -229,7 +235,7 @@ def _repo_cloned(findings: Findings) -> Condition:
         text = _failure_text(findings.failure)
         return Condition(REPO_CLONED, "False", "CloneFailed", text[:_MESSAGE_CHARS])
     if findings.source is None:
-        return Condition(REPO_CLONED, "False", "SyncInProgress", "the remote is being asked")
+        return Condition(REPO_CLONED, "False", "SyncInProgress", "checking the remote")
     return Condition(REPO_CLONED, "True", "CloneSucceeded", findings.source.commit)
 
 
@@ -246,7 +252,7 @@ def _profiles_valid(problems: tuple[str, ...]) -> Condition:
     if problems:
         text = spec_check.join_problems(problems)[:_MESSAGE_CHARS]
         return Condition(PROFILES_VALID, "False", "ProfilesInvalid", text)
-    return Condition(PROFILES_VALID, "True", "ProfilesValid", "the routing can be used")
+    return Condition(PROFILES_VALID, "True", "ProfilesValid", "profiles and mappings are valid")
 
 
 def _source_trusted(trust: SourceTrust) -> Condition:
@@ -286,7 +292,10 @@ def _clone_status(findings: Findings) -> str:
 
 
 def _ref_at_commit(source: CommitSource | None) -> str:
-    return f"{source.ref}@{source.commit[:_ABBREV]}" if source is not None else "no commit yet"
+    if source is None:
+        return "no commit yet"
+    commit = source.commit[:_ABBREV]
+    return commit if source.ref == source.commit else f"{source.ref}@{commit}"
 
 
 def _not_ready(reason: str, message: str) -> Verdict:

@@ -19,6 +19,7 @@ from windlass.gateways.status.summary import MAX_GATEWAY_ROWS
 from windlass.gateways.wire.agent_report import DriftCounts
 from windlass.gateways.wire.metadata import CommitSource
 from windlass.git.format.refs import ResolvedRef
+from windlass.objects.names import format_count
 from windlass.runtime.outcome import READY, Weight
 
 _ABBREV = 12
@@ -91,7 +92,7 @@ def _fleet_events(change: StatusChange) -> Iterator[SyncEvent]:
         return
     previous_total = status.gateway_counts.total if status.gateway_counts is not None else 0
     if previous_total != len(fleet.gateways):
-        text = f"{len(fleet.gateways)} gateways (was {previous_total})"
+        text = f"{format_count(len(fleet.gateways), 'gateway')} (was {previous_total})"
         yield SyncEvent("Normal", "GatewaysDiscovered", text, change.resource_version)
     known_missing = {
         row.pod_uid for row in status.discovered_gateways if row.sync_status == "MissingSidecar"
@@ -106,7 +107,9 @@ def _fleet_events(change: StatusChange) -> Iterator[SyncEvent]:
         names = ", ".join(pod.name for pod in new_pods[:_MAX_NAMES])
         more = f" and {len(new_pods) - _MAX_NAMES} more" if len(new_pods) > _MAX_NAMES else ""
         uids = " ".join(pod.uid for pod in new_pods)
-        yield SyncEvent("Warning", "MissingSidecar", f"without an agent: {names}{more}", uids)
+        noun, verb = ("pod", "has") if len(new_pods) == 1 else ("pods", "have")
+        text = f"{noun} {names}{more} {verb} no agent container"
+        yield SyncEvent("Warning", "MissingSidecar", text, uids)
     all_synced = status.condition(ALL_SYNCED)
     if fleet.all_synced and fleet.expected and (all_synced is None or all_synced.status != "True"):
         text = f"{fleet.message}: {_work_summary(fleet)}"
@@ -126,8 +129,8 @@ def _work_summary(fleet: FleetStatus) -> str:
     longest = max(
         (float(duration[0]) for duration in durations if duration is not None), default=0.0
     )
-    shown = ", ".join(scans[:_MAX_NAMES]) or "none"
-    return f"{files} files, scan {shown}, at most {longest:g} s"
+    scan = f"scan {', '.join(scans[:_MAX_NAMES])}" if scans else "no scan"
+    return f"{format_count(files, 'file')} changed, {scan}, longest sync {longest:g} s"
 
 
 def _gateway_events(change: StatusChange) -> Iterator[SyncEvent]:
@@ -166,7 +169,7 @@ def _drift_events(
         text += f"{drift.extra} extra"
         yield SyncEvent("Warning", "GatewayFilesModified", text, transition)
     elif files_before and not files_now:
-        text = f"{member.gateway.name}: no file differs from Git any more"
+        text = f"{member.gateway.name}: files match Git again"
         yield SyncEvent("Normal", "GatewayFilesModified", text, transition)
 
 
@@ -178,5 +181,5 @@ def _pause_events(change: StatusChange) -> Iterator[SyncEvent]:
     ready = change.status.condition(READY)
     if not change.is_paused and ready is not None and ready.reason == "Paused":
         yield SyncEvent(
-            "Normal", "Resumed", "gateways are synced again", f"resumed {change.resource_version}"
+            "Normal", "Resumed", "syncing resumed", f"resumed {change.resource_version}"
         )

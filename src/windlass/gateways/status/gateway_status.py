@@ -115,7 +115,7 @@ class FleetStatus:
 
     @property
     def message(self) -> str:
-        """`3/5 gateways synced (1 missing sidecar)`."""
+        """`3 of 5 gateways synced (1 missing sidecar)`."""
         counts = self.counts
         counted = (
             (counts.missing_sidecar, "missing sidecar"),
@@ -124,7 +124,9 @@ class FleetStatus:
             (counts.degraded, "degraded"),
         )
         extra = ", ".join(f"{number} {word}" for number, word in counted if number)
-        return f"{self.synced}/{self.expected} gateways synced" + (f" ({extra})" if extra else "")
+        return f"{self.synced} of {self.expected} gateways synced" + (
+            f" ({extra})" if extra else ""
+        )
 
 
 def fleet_status(
@@ -211,17 +213,21 @@ def _resolve_status(
 ) -> tuple[SyncStatus, str, str]:
     observed = gateway.observed_pod
     if observed.agent_state == "missing":
-        text = f"the pod has no container {AGENT_CONTAINER}; add it to the pod's template"
+        text = f"the pod has no container {AGENT_CONTAINER}; add it to the pod template"
         return "MissingSidecar", "", text
     if observed.agent_state != "running":
         detail = f" ({observed.agent_problem})" if observed.agent_problem else ""
-        return "Error", "AgentNotRunning", f"the agent's container does not run{detail}"
+        return "Error", "AgentNotRunning", f"the agent container is not running{detail}"
     if problem:
         return "Error", "NoRouting", problem
     if profile is not None and profile.paused:
         return "Paused", "", "the profile is paused"
     if report is None:
-        text = "the agent's report cannot be read" if is_unreadable else "no report yet"
+        text = (
+            "the agent report is invalid"
+            if is_unreadable
+            else ("waiting for the agent's first report")
+        )
         return "Pending", "", text
     if report.sync_status == "Synced" and not is_synced:
         return "Pending", "", _lag_message(report, target)
@@ -231,8 +237,8 @@ def _resolve_status(
 def _lag_message(report: AgentReport, target: SyncTarget) -> str:
     if report.synced_commit != target.commit:
         old, new = report.synced_commit[:_ABBREV] or "none", target.commit[:_ABBREV] or "none"
-        return f"has commit {old}, wanted is {new}"
-    return "has the commit, but with an earlier routing"
+        return f"at commit {old}, waiting for {new}"
+    return "at the desired commit, waiting for the new routing"
 
 
 def join_names(members: Sequence[GatewaySyncStatus], limit: int = 5) -> str:

@@ -73,12 +73,12 @@ def check_remote(url: str, allowed: GitSettings) -> Remote:
     """The repository at `url`; raises Stalled if the address is invalid or not allowed."""
     remote = parse_remote(url)
     if remote.scheme == "file" and not allowed.allow_file:
-        raise _invalid_spec("spec.git.repo: file URLs are for development only; use https or ssh")
+        raise _invalid_spec("spec.git.repo: file URLs are not allowed; use https or ssh")
     is_insecure = remote.scheme in ("http", "git")
     if is_insecure and not allowed.allows_insecure(remote.host, remote.port):
         raise _invalid_spec(
-            f"spec.git.repo: {remote.scheme} is refused for host {remote.host}; use https or ssh, "
-            "or have the administrator list the host in --git-insecure-hosts"
+            f"spec.git.repo: {remote.scheme} is not allowed for host {remote.host}; use "
+            "https or ssh, or add the host to --git-insecure-hosts"
         )
     return remote
 
@@ -168,8 +168,8 @@ def _check_unprotected(field: str, text: str, operator_paths: tuple[str, ...]) -
         destination, operator_paths
     ):
         yield (
-            f"{field}: {destination} belongs to the gateway and is never written; choose another"
-            " destination"
+            f"{field}: {destination} is a protected path and never written; choose another "
+            "destination"
         )
 
 

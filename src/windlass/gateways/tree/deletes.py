@@ -45,6 +45,7 @@ from windlass.gateways.tree.live_tree import LiveTree
 from windlass.gateways.tree.manifest import Manifest, ManifestEntry
 from windlass.gateways.tree.plan_steps import PlanStep
 from windlass.gateways.wire.routing import ANNOTATION_PREFIX
+from windlass.objects.names import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +156,12 @@ def files_to_confirm(
 
 def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
     """The warning about files that are kept although the commit does not have them."""
-    was, them = ("was", "it") if len(kept) == 1 else ("were", "them")
+    verb, them = ("is", "it") if len(kept) == 1 else ("are", "them")
     return (
-        f"{_format_count(len(kept))} {was} on the gateway before the directory was synced and "
-        f"{'is' if len(kept) == 1 else 'are'} kept: {_examples(kept)}. To delete {them}, annotate "
-        f'with {ANNOTATION_PREFIX}allow-mass-delete="{commit}"; to keep {them} for good, '
-        f"exclude {them}"
+        f"{format_count(len(kept), 'file')} existed before the directory was synced and "
+        f"{verb} kept: {_examples(kept)}. To delete {them}, annotate "
+        f'with {ANNOTATION_PREFIX}allow-mass-delete="{commit}"; to keep {them} without this '
+        f"warning, exclude {them}"
     )
 
 
@@ -184,8 +185,9 @@ def mass_delete_guard(
         return None
     return PlanGuard(
         "MassDeleteGuard",
-        f"{_format_count(len(deletes))} would be deleted, {cause}: {_examples(deletes)}. "
-        f'If this is meant, annotate with {ANNOTATION_PREFIX}allow-mass-delete="{commit}"',
+        f"{format_count(len(deletes), 'file')} would be deleted, {cause}: "
+        f"{_examples(deletes)}. To allow it, annotate with "
+        f'{ANNOTATION_PREFIX}allow-mass-delete="{commit}"',
     )
 
 
@@ -212,7 +214,7 @@ def _obsolete_files(inputs: PlanInputs, policy: DeletePolicy) -> Iterator[tuple[
         if path in inputs.layout.files or path not in inputs.live_tree.files:
             continue
         if not live_tree.is_within(path, managed):
-            yield path, "its mapping left the plan"
+            yield path, "no longer mapped"
         elif policy != "Never":
             yield path, "no longer in the commit"
 
@@ -227,20 +229,20 @@ def _extra_files(inputs: PlanInputs, kept: Collection[str]) -> Iterator[tuple[st
 def _guard_cause(inputs: PlanInputs, safety: DeleteSafety, deletes: Collection[str]) -> str | None:
     count = len(deletes)
     if count > safety.max_deletes:
-        return f"safety.maxDeletes is {safety.max_deletes}"
+        return f"exceeding safety.maxDeletes ({safety.max_deletes})"
     if count == 0:
         return None
     managed = _count_managed(inputs, deletes)
     if count >= MIN_DELETES_FOR_PERCENT and count * 100 > safety.max_delete_percent * managed:
         return (
-            f"that is more than safety.maxDeletePercent ({safety.max_delete_percent}) "
-            f"of {managed} managed files"
+            f"exceeding safety.maxDeletePercent ({safety.max_delete_percent}) of "
+            f"{format_count(managed, 'managed file')}"
         )
     layout = inputs.layout
     for root in (*layout.roots, *layout.vacant_roots):
         holds_nothing = root.kind == "dir" and root.path not in layout.directories
         if holds_nothing and any(path_rules.is_below(path, root.path) for path in deletes):
-            return f"{root.path} would become empty"
+            return f"leaving {root.path} empty"
     return None
 
 
@@ -252,10 +254,6 @@ def _examples(names: Collection[str]) -> str:
 
 def _shorten(path: str) -> str:
     return path if len(path) <= _PATH_CHARS else f"…{path[1 - _PATH_CHARS :]}"
-
-
-def _format_count(number: int) -> str:
-    return "1 file" if number == 1 else f"{number} files"
 
 
 def _count_managed(inputs: PlanInputs, deletes: Collection[str]) -> int:

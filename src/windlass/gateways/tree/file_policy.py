@@ -24,8 +24,8 @@ LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 
 _PLAIN_MODES = frozenset((0o100644, 0o100755, 0o100664))
 _REFUSED_MODES = {
-    0o120000: "a symbolic link; put the file itself there",
-    0o160000: "a submodule; put its files there, submodules are not fetched",
+    0o120000: "a symbolic link; commit the file itself",
+    0o160000: "a submodule; submodules are not fetched, commit its files",
 }
 _GIT_NAMES = frozenset((".git", "git~1"))
 _CONTROL_CHARACTERS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
@@ -65,8 +65,8 @@ def check_files(files: Mapping[str, ListedFile], caps: Caps = DEFAULT_CAPS) -> N
         raise SyncRefused(
             "TooLarge",
             max(files),
-            f"{len(files)} files are planned, safety.maxFiles is {caps.max_files}; "
-            "map less, exclude some, or raise the cap",
+            f"{len(files)} files are planned, the limit safety.maxFiles is {caps.max_files}; "
+            "map fewer files, exclude some, or raise the limit",
         )
     for path in sorted(files):
         _check_mode(path, files[path].mode)
@@ -91,8 +91,8 @@ def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
             raise SyncRefused(
                 "TooLarge",
                 path,
-                f"{path} has {size} bytes, safety.maxFileSize is {caps.max_file_bytes}; "
-                f"raise the cap {_EXCLUDE_HINT}",
+                f"{path} has {size} bytes, the limit safety.maxFileSize is "
+                f"{caps.max_file_bytes}; raise the limit {_EXCLUDE_HINT}",
             )
     total = sum(sizes.values())
     if total > caps.max_total_bytes:
@@ -100,8 +100,8 @@ def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
         raise SyncRefused(
             "TooLarge",
             largest,
-            f"all planned files have {total} bytes, safety.maxTotalSize is "
-            f"{caps.max_total_bytes}; the largest is {largest}",
+            f"the planned files have {total} bytes in total, the limit safety.maxTotalSize "
+            f"is {caps.max_total_bytes}; the largest file is {largest}",
         )
 
 
@@ -111,14 +111,14 @@ def check_content(path: str, beginning: bytes) -> None:
         raise SyncRefused(
             "LfsPointer",
             path,
-            f"{path} is a Git LFS pointer and not the file itself; "
-            f"commit the content without LFS {_EXCLUDE_HINT}",
+            f"{path} is a Git LFS pointer, not the file itself; commit the content without "
+            f"LFS {_EXCLUDE_HINT}",
         )
 
 
 def _check_mode(path: str, mode: int) -> None:
     if mode not in _PLAIN_MODES:
-        kind = _REFUSED_MODES.get(mode, f"of the unknown mode {mode:o}")
+        kind = _REFUSED_MODES.get(mode, f"of unknown file mode {mode:o}")
         raise _unsafe_path(path, f"is {kind}")
 
 
@@ -130,13 +130,15 @@ def _check_name(path: str) -> None:
         _check_lengths(path, components)
     for component in components:
         if component in ("", ".", ".."):
-            raise _unsafe_path(path, f"has the component {component!r}")
+            raise _unsafe_path(path, f"contains the path component {component!r}")
         if component.lower() in _GIT_NAMES:
-            raise _unsafe_path(path, f"has the component {component!r}, which git keeps for itself")
+            raise _unsafe_path(
+                path, f"contains the path component {component!r}, which is reserved by Git"
+            )
     if not path.isprintable() and not _CONTROL_CHARACTERS.isdisjoint(path):
-        raise _unsafe_path(path, "has control characters in its name")
+        raise _unsafe_path(path, "contains control characters")
     if "\\" in path:
-        raise _unsafe_path(path, "has a backslash in its name")
+        raise _unsafe_path(path, "contains a backslash")
 
 
 def _check_lengths(path: str, components: list[str]) -> None:
@@ -144,9 +146,9 @@ def _check_lengths(path: str, components: list[str]) -> None:
         whole = len(path.encode())
         longest = max(len(component.encode()) for component in components)
     except UnicodeEncodeError:
-        raise _unsafe_path(path, "has a name that is not UTF-8") from None
+        raise _unsafe_path(path, "is not valid UTF-8") from None
     if longest > MAX_COMPONENT_BYTES:
-        raise _unsafe_path(path, f"has a component over {MAX_COMPONENT_BYTES} bytes")
+        raise _unsafe_path(path, f"has a path component longer than {MAX_COMPONENT_BYTES} bytes")
     if whole > MAX_PATH_BYTES:
         raise _unsafe_path(path, f"is longer than {MAX_PATH_BYTES} bytes")
 

@@ -90,8 +90,9 @@ def name(pod: GatewayPod) -> str:
         raise SyncRefused(
             "NoRouting",
             "",
-            f"{NAME_ANNOTATION} is {annotated[:63]!r}: letters, digits, blanks, '.', '_' and '-' "
-            "are allowed, at most 63, with a letter or digit at both ends",
+            f"{NAME_ANNOTATION}: {annotated[:63]!r} must consist of letters, digits, spaces, "
+            "'.', '_' or '-', be at most 63 characters long, and start and end with a letter "
+            "or digit",
         )
     base_name = annotated or pod.labels.get(NAME_LABEL, "")
     ordinal = pod_ordinal(pod)
@@ -149,7 +150,7 @@ def deployment_mode(pod: GatewayPod) -> str:
         _check_component("deployment-mode", mode)
     if mode in RESERVED_COLLECTIONS:
         raise _annotation_refused(
-            "deployment-mode", mode, "is a collection of its own, not a deployment mode"
+            "deployment-mode", mode, "is a reserved collection, not a deployment mode"
         )
     return mode
 
@@ -186,8 +187,8 @@ def sync_period(pod: GatewayPod, profile_seconds: int | None) -> tuple[int, tupl
     if SHORTEST_PERIOD_SECONDS <= seconds <= LONGEST_PERIOD_SECONDS:
         return seconds, ()
     return SYNC_PERIOD_SECONDS, (
-        f"sync period {text[:32]!r} is not a number of seconds from {SHORTEST_PERIOD_SECONDS} "
-        f"to {LONGEST_PERIOD_SECONDS}; {SYNC_PERIOD_SECONDS} is used",
+        f"sync period {text[:32]!r} must be a number of seconds from "
+        f"{SHORTEST_PERIOD_SECONDS} to {LONGEST_PERIOD_SECONDS}; using {SYNC_PERIOD_SECONDS}",
     )
 
 
@@ -211,7 +212,7 @@ def split_list(text: str) -> tuple[str, ...]:
 
 def _check_component(name: str, value: str) -> None:
     if "/" in value or "\\" in value or value in (".", "..") or not value.isprintable():
-        raise _annotation_refused(name, value, "is not the name of one directory")
+        raise _annotation_refused(name, value, "must be the name of a single directory")
 
 
 def _annotation_refused(name: str, value: str, what: str) -> SyncRefused:

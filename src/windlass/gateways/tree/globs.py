@@ -204,16 +204,19 @@ Part: TypeAlias = str | Wildcard | None
 def check_pattern(pattern: str) -> None:
     """Raise ValueError for an invalid `pattern`."""
     if not pattern:
-        raise ValueError("a pattern is empty; leave it out")
+        raise ValueError("pattern must not be empty")
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(
-            f"a pattern has {len(pattern)} characters, at most {MAX_PATTERN_LENGTH} are allowed"
+            f"pattern has {len(pattern)} characters, the limit is {MAX_PATTERN_LENGTH}"
         )
     if pattern.startswith("!"):
-        raise ValueError("a pattern starts with `!`: negation is not offered, `\\!` is the letter")
+        raise ValueError(
+            "pattern must not start with `!`: negation is not supported; use `\\!` for the "
+            "character"
+        )
     template.reject_template(pattern)
     if any(char < " " or char == "\x7f" for char in pattern):
-        raise ValueError("a pattern holds a control character; take it out or write `?`")
+        raise ValueError("pattern must not contain control characters; use `?` to match them")
 
 
 @dataclass(frozen=True, slots=True)

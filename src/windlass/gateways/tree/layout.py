@@ -164,7 +164,7 @@ def _check_service(tree: SourceTree, service: str) -> None:
     folder, annotation = service or ".", f"{ANNOTATION_PREFIX}service-path"
     if service and tree.kind(service) != "dir":
         nearby = tree.describe_nearby(service)
-        message = f"{annotation}: {folder} is not a directory of the commit; {nearby}"
+        message = f"{annotation}: directory {folder} not found in the commit; {nearby}"
     else:
         nearby = tree.describe_nearby(path_rules.join(service, PROJECTS))
         message = f"{annotation}: {folder} contains neither {PROJECTS} nor {RESOURCES}; {nearby}"
@@ -250,8 +250,8 @@ class _LayoutBuilder:
             raise SyncRefused(
                 "MappingTypeMismatch",
                 mapping.source,
-                f"{mapping.origin}: {mapping.source or '.'} is a {kind} in the commit, "
-                f"the mapping says {mapping.kind}",
+                f"{mapping.origin}: {mapping.source or '.'} is a {kind} in the commit, but "
+                f"the mapping has type {mapping.kind}",
             )
         step = _MappingStep(order, mapping, self._recipes.for_mapping(mapping))
         if kind == "file":
@@ -266,8 +266,8 @@ class _LayoutBuilder:
             raise SyncRefused(
                 "MappingTypeMismatch",
                 path,
-                f"{path} is a file by {self._files[path].origin} and a directory by another "
-                "mapping; change one destination",
+                f"{path} is mapped as a file by {self._files[path].origin} and as a "
+                "directory by another mapping; change one destination",
             )
         file_policy.check_files(self._files, caps)
         return Layout(
@@ -295,10 +295,10 @@ class _LayoutBuilder:
             raise SyncRefused(
                 "SourceMissing",
                 mapping.source,
-                f"{mapping.origin}: {mapping.source} is not in the commit; "
+                f"{mapping.origin}: {mapping.source} not found in the commit; "
                 f"{self._tree.describe_nearby(mapping.source)}",
             )
-        self._skip(mapping.destination or ".", mapping.source, "the source is not in the commit")
+        self._skip(mapping.destination or ".", mapping.source, "source not found in the commit")
         if mapping.destination and mapping.kind != "file":
             self._vacant.add(ManagedRoot(mapping.destination, "dir"))
 
@@ -339,7 +339,7 @@ class _LayoutBuilder:
     def _add_path(self, step: _MappingStep, source: str, path: str, name: str) -> None:
         """Add `path`; `name` is relative to the destination, empty for a mapped file."""
         if path_rules.is_protected(path):
-            self._skip(path, source, "protected: it belongs to the gateway")
+            self._skip(path, source, "protected path")
             return
         pattern = self._excludes.match(path)
         if pattern is not None:
@@ -358,8 +358,8 @@ class _LayoutBuilder:
         # Other sources may provide the path, so a layout update must not judge an edit of it.
         self._contested.add(path)
         self._warnings.append(
-            f"{mapping.origin}: {source} is left out: core would become its own parent; "
-            f"if it is core's own file, map it onto {path}"
+            f"{mapping.origin}: {source} skipped: it would make core its own parent; if it "
+            f"is core's own file, map it to {path}"
         )
 
     def _set_file(self, file: LayoutFile) -> None:

@@ -104,6 +104,6 @@ def decode(data: bytes) -> Manifest:
             "VolumeLocked",
             "",
             "the state on the data volume was written by a newer version of windlass; "
-            "nothing is written until the agent is at least as new",
+            "upgrade the agent",
         )
     return _decoder.decode(data)

@@ -193,8 +193,7 @@ def _protected_destination(where: str, destination: str) -> SyncRefused:
     return SyncRefused(
         "ProfilesInvalid",
         destination,
-        f"{where} leads to {destination}, which belongs to the gateway and is never written; "
-        "choose another destination",
+        f"{where}: {destination} is a protected path and never written; choose another destination",
     )
 
 
@@ -247,8 +246,8 @@ class SourceTree:
         folder = next(
             (parent for parent in path_rules.parents(path) if self.kind(parent) == "dir"), ""
         )
-        where = folder or "the top of the repository"
-        return f"{where} has {sample(list(self.entries(folder))) or 'nothing'}"
+        where = folder or "the repository root"
+        return f"{where} contains {sample(list(self.entries(folder))) or 'nothing'}"
 
     def _span(self, folder: str) -> tuple[int, int]:
         if not folder:

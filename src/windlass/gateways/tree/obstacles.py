@@ -21,7 +21,7 @@ from windlass.gateways.tree import live_tree, path_rules
 from windlass.gateways.tree.deletes import PlanInputs
 from windlass.gateways.tree.path_rules import SyncRefused
 
-_OBSTACLE_REASON = "something of another kind is wanted here"
+_OBSTACLE_REASON = "blocks a path of the commit"
 _KIND_NAMES = {"symlink": "a symlink", "protected": "protected", "special": "a special file"}
 
 
@@ -42,14 +42,16 @@ def find_obstacles(
     folders = path_rules.required_directories(written)
     for path in sorted(folders.union(written).intersection(live.others)):
         raise _obstacle_refused(
-            path, f"it is {_KIND_NAMES[live.others[path]]}, and never written through"
+            path, f"it is {_KIND_NAMES[live.others[path]]}; the agent does not write through it"
         )
     inside, directories = _contents(inputs, written & live.directories)
     blocking = sorted(folders.intersection(live.files) | inside)
     for path in blocking:
         is_removable = path in inputs.synced_files and not inputs.layout.is_off_limits(path)
         if path not in deletes and not is_removable:
-            raise _obstacle_refused(path, "it is in the way of the commit, but not ours to delete")
+            raise _obstacle_refused(
+                path, "it blocks a path of the commit and was not created by a sync"
+            )
     return Obstacles(dict.fromkeys(blocking, _OBSTACLE_REASON), directories)
 
 
@@ -61,10 +63,12 @@ def _contents(inputs: PlanInputs, folders: frozenset[str]) -> tuple[frozenset[st
     surveyed = live_tree.survey_scope(inputs.layout.roots, inputs.manifest).walk
     for folder in sorted(folders):
         if not live_tree.is_within(folder, frozenset(surveyed)):
-            raise _obstacle_refused(folder, "it is a directory where the commit has a file")
+            raise _obstacle_refused(folder, "it is a directory, but a file in the commit")
     for path in sorted(_within(live.others, folders)):
         raise _obstacle_refused(
-            path, f"it is {_KIND_NAMES[live.others[path]]}, where a file has to be"
+            path,
+            f"it is {_KIND_NAMES[live.others[path]]} inside a directory that the commit "
+            "replaces with a file",
         )
     return _within(live.files, folders), _within(live.directories, folders)
 
@@ -75,7 +79,7 @@ def _within(candidates: Iterable[str], folders: frozenset[str]) -> frozenset[str
 
 def _obstacle_refused(path: str, what: str) -> SyncRefused:
     return SyncRefused(
-        "UnsafePath", path, f"{path} on the gateway: {what}; move it away by hand or exclude it"
+        "UnsafePath", path, f"{path} on the gateway: {what}; move it or exclude the path"
     )
 
 

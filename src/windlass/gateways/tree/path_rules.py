@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from windlass.base.errors import Stalled
+from windlass.objects.names import format_count
 
 
 class SyncRefused(Stalled):
@@ -44,7 +45,7 @@ def check_path(path: str) -> None:
     if ".." in path.split("/"):
         raise ValueError(f"{path!r} must not contain '..'")
     if "\\" in path:
-        raise ValueError(f"{path!r} must not contain a backslash; directories are parted by '/'")
+        raise ValueError(f"{path!r} must not contain a backslash; use '/' to separate directories")
     if any(char < _FIRST_PRINTABLE for char in path):
         raise ValueError(f"{path!r} must not contain control characters")
 
@@ -151,8 +152,8 @@ def ignition_name_warnings(planned: Iterable[str]) -> Iterator[str]:
     names = [path for path in planned if is_problematic_for_ignition(path)]
     if names:
         yield (
-            f"Ignition may not load {len(names)} planned paths because of signs in their names, "
-            f"the first is {min(names)}"
+            f"Ignition may not load {format_count(len(names), 'planned path')} because of "
+            f"characters in the name, first: {min(names)}"
         )
 
 

@@ -28,6 +28,7 @@ from windlass.gateways.tree.obstacles import Obstacles
 from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.gateways.tree.plan_steps import PlanStep
 from windlass.gateways.tree.scan_rules import ScanOrder
+from windlass.objects.names import format_count
 
 PLAN_SCHEMA = 1
 
@@ -167,7 +168,7 @@ def _guards(
     if guard is None:
         return (), ()
     if _is_allowed(safety, target):
-        return (), (f"allowed for this commit: {len(counted)} files are deleted",)
+        return (), (f"deletion of {format_count(len(counted), 'file')} is allowed for this commit",)
     return (guard,), ()
 
 
@@ -191,12 +192,10 @@ def _order_steps(
     later = {path: why for path, why in deleted.items() if path not in blocking.files}
     return (
         *plan_steps.delete_steps(blocking.files),
-        *plan_steps.rmdir_steps(blocking.directories, "a file is wanted here"),
+        *plan_steps.rmdir_steps(blocking.directories, "the commit has a file here"),
         *plan_steps.add_missing_directories(plan_steps.sort_puts(puts, inputs.layout), existing),
         *plan_steps.delete_steps(later),
-        *plan_steps.rmdir_steps(
-            obstacles.directories_left_empty(inputs, later, blocking), "nothing is left in it"
-        ),
+        *plan_steps.rmdir_steps(obstacles.directories_left_empty(inputs, later, blocking), "empty"),
     )
 
 
@@ -205,9 +204,12 @@ def _plan_warnings(
 ) -> Iterable[str]:
     ignored = sorted(path for path, kind in live.others.items() if kind != "protected")
     if ignored:
-        yield f"{len(ignored)} symlinks or special files are left alone, the first is {ignored[0]}"
+        yield (
+            f"{format_count(len(ignored), 'symlink or special file', 'symlinks or special files')} "
+            f"ignored, first: {ignored[0]}"
+        )
     if layout.system_name is not None and not _has_system_name(changes, rendered):
-        yield "SystemNameNotFound: no planned config.json has a systemName to set"
+        yield "SystemNameNotFound: no planned config.json contains systemName"
 
 
 def _has_system_name(changes: Changes, rendered: Mapping[str, RenderedDigest]) -> bool:

@@ -126,7 +126,7 @@ class StepExecution:
             self._plain_file_stat(step.path) is None
             or file_sha256(self._directory, step.path) != step.sha256
         ):
-            raise OSError(errno.ENOENT, "the staged content is gone", step.path)
+            raise OSError(errno.ENOENT, "staged content is missing", step.path)
 
     def _remove_file(self, path: str) -> None:
         current = self._directory.stat(path)
@@ -157,7 +157,7 @@ class StepExecution:
         """The plain file at `path`; a symlink there is neither replaced nor removed."""
         current = self._directory.stat(path)
         if current is not None and not stat.S_ISREG(current.st_mode):
-            raise UnsafePath(path, "not a plain file")
+            raise UnsafePath(path, "not a regular file")
         return current
 
     def _sync_directories(self) -> None:

@@ -55,14 +55,14 @@ def map_os_error(error: OSError, action: str) -> Retryable:
 
 def _reason_and_hint(code: int | None) -> tuple[str, str]:
     if code in _FULL_CODES:
-        return "DiskFull", "make room on the data volume; the sync completes by itself then"
+        return "DiskFull", "free up space on the data volume; the sync then resumes"
     if code == errno.EROFS:
-        return "VolumeReadOnly", "the data volume is mounted read-only; mount it writable"
+        return "VolumeReadOnly", "mount the data volume read-write"
     if code in _PERMISSION_CODES:
-        return "VolumeReadOnly", "the agent may not write there; give it the gateway's user"
+        return "VolumeReadOnly", "run the agent as the gateway's user"
     if code in _CONFLICT_CODES:
-        return "Retrying", "the files changed while we looked; they are planned again"
-    return "Internal", "check the data volume; the sync is tried again"
+        return "Retrying", "files changed during the sync; planning again"
+    return "Internal", "check the data volume; retrying"
 
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -131,7 +131,7 @@ class DataDirectory:
         descriptor = self._open(path)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise UnsafePath(path, "not a plain file")
+            raise UnsafePath(path, "not a regular file")
         return descriptor
 
     def read(self, path: str) -> bytes | None:

@@ -81,7 +81,7 @@ class DataVolume:
 
         Raises `VolumeLocked` while another agent works on the volume: try again later.
         """
-        with data_directory.map_os_errors("taking the data volume's lock"):
+        with data_directory.map_os_errors("locking the data volume"):
             self._take_lock()
         return self.replay()
 
@@ -105,7 +105,7 @@ class DataVolume:
 
     def begin(self) -> Transaction:
         """A new transaction on a consistent tree; nothing is written yet."""
-        with data_directory.map_os_errors("taking the data volume's lock"):
+        with data_directory.map_os_errors("locking the data volume"):
             self._take_lock()
         self.replay()
         return Transaction(self._context())
@@ -117,8 +117,8 @@ class DataVolume:
             if record is None:
                 raise Stalled(
                     "UndoUnavailable",
-                    "the last apply cannot be undone: the files that it replaced are not kept; "
-                    "sync an earlier commit instead",
+                    "rollback is not possible: the replaced files were not kept; sync an "
+                    "earlier commit instead",
                 )
             return transaction.revert(record)
 
@@ -134,13 +134,13 @@ class DataVolume:
 
         Stats that equal those of the manifest are the same objects, which saves memory.
         """
-        with data_directory.map_os_errors("looking at the gateway's files"):
+        with data_directory.map_os_errors("inspecting the gateway's files"):
             manifest_files = manifest.files if manifest is not None else {}
             return survey.DirectorySurvey(self.directory, manifest_files).run(scope)
 
     def stat_files(self, paths: Iterable[str]) -> dict[str, FileStat]:
         """The stats of the plain files among `paths`."""
-        with data_directory.map_os_errors("looking at the gateway's files"):
+        with data_directory.map_os_errors("inspecting the gateway's files"):
             return survey.stat_files(self.directory, paths)
 
     def hash_files(self, paths: Iterable[str]) -> dict[str, str]:
@@ -160,12 +160,12 @@ class DataVolume:
 
     def can_undo(self) -> bool:
         """Whether `rollback` has something to go back to."""
-        with data_directory.map_os_errors("reading the undo"):
+        with data_directory.map_os_errors("reading the undo directory"):
             return self._undoable_record() is not None
 
     def newest_transaction(self) -> str:
         """The transaction that `rollback` would undo; empty before the first one."""
-        with data_directory.map_os_errors("reading the undo"):
+        with data_directory.map_os_errors("reading the undo directory"):
             return undo.newest_transaction(self.directory) or ""
 
     def _undoable_record(self) -> TransactionRecord | None:

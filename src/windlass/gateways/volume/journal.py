@@ -181,7 +181,7 @@ class StepPreparation:
     def _put(self, operation: FileOperation, current: PathKind, size: int) -> JournalStep:
         assert operation.staged is not None
         if current == "directory":
-            raise _tree_changed(operation.path, "a directory where a file should go")
+            raise _tree_changed(operation.path, "now a directory")
         self._kinds_after[operation.path] = "file"
         staged = operation.staged
         return JournalStep(
@@ -199,14 +199,14 @@ class StepPreparation:
     ) -> bool:
         """Whether the path holds what is `expected`; False if the operation is `done` already."""
         if current not in (expected, done):
-            raise _tree_changed(operation.path, f"a {current} that was not there")
+            raise _tree_changed(operation.path, f"now a {current}")
         return current == expected
 
     def _missing_directories(self, path: str) -> Iterator[JournalStep]:
         for folder in reversed(list(path_rules.parents(path))):
             current, _ = self._current_kind(folder)
             if current == "file":
-                raise _tree_changed(folder, "a file where a directory should be")
+                raise _tree_changed(folder, "now a file")
             self._kinds_after[folder] = "directory"
             if current == "":
                 yield JournalStep("mkdir", folder, "")
@@ -254,4 +254,4 @@ def _nearest_directory(directory: DataDirectory, path: str) -> str:
 
 
 def _tree_changed(path: str, what: str) -> Retryable:
-    return Retryable("Retrying", f"{path} is {what} when the plan was made; it is planned again")
+    return Retryable("Retrying", f"{path} is {what}; planning again")

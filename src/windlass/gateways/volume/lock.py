@@ -63,10 +63,10 @@ class VolumeLocked(Waiting):
 
     def __init__(self, record: LockRecord | None) -> None:
         self.record = record
-        holder = "another process, which has not written its name yet"
+        holder = "an unknown process"
         if record is not None:
             holder = f"{record.pod_name} ({record.pod_uid}) on node {record.node or 'unknown'}"
-        message = f"the data volume is in use by {holder}; it is taken over when that one ends"
+        message = f"the data volume is in use by {holder}; waiting for it to be released"
         super().__init__("VolumeLocked", message, after=HEARTBEAT_SECONDS)
 
 

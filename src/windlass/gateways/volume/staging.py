@@ -54,8 +54,9 @@ def choose_modes(root: os.stat_result, *, user: int, groups: frozenset[int]) -> 
         return GROUP_MODES
     raise Stalled(
         "VolumeReadOnly",
-        f"the data directory belongs to user {root.st_uid}, the agent runs as {user} and they "
-        "share no group with write permission: run both as one user, or set fsGroup on the pod",
+        f"the data directory belongs to user {root.st_uid}, the agent runs as user {user}, "
+        "and they share no group with write permission; run both as one user, or set fsGroup "
+        "on the pod",
     )
 
 
@@ -85,8 +86,9 @@ class DiskReserve:
         if free - needed < reserve:
             raise Retryable(
                 "DiskFull",
-                f"the data volume has {_pretty(free)} free; this sync needs {_pretty(needed)} more "
-                f"and {_pretty(reserve)} must stay free: enlarge the volume or remove files",
+                f"not enough space on the data volume: {_pretty(free)} free, "
+                f"{_pretty(needed)} needed, and {_pretty(reserve)} must stay free; enlarge "
+                "the volume or remove files",
             )
 
 

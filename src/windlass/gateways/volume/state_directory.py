@@ -99,8 +99,8 @@ def check_schema(path: str, data: bytes) -> None:
         raise SyncRefused(
             "VolumeLocked",
             path,
-            f"{path} was written by a newer version of windlass (schema {schema}, this one "
-            f"knows {STATE_SCHEMA}); nothing is written until the agent is at least as new",
+            f"{path} was written by a newer version of windlass (schema {schema}, supported: "
+            f"{STATE_SCHEMA}); upgrade the agent",
         )
 
 
@@ -160,8 +160,8 @@ def damaged_document(path: str, why: str) -> Stalled:
     """The error for a document that is missing or cannot be decoded."""
     return Stalled(
         "Internal",
-        f"{path} on the data volume is damaged ({why}): restore the volume, or remove "
-        f"{STATE_DIRECTORY}, after which the next sync adopts the files that are there",
+        f"{path} on the data volume is damaged ({why}); restore the volume, or remove "
+        f"{STATE_DIRECTORY} to let the next sync adopt the existing files",
     )
 
 

@@ -41,7 +41,9 @@ from windlass.gateways.volume.state_directory import MANIFEST_PATH, ManifestFile
 from windlass.gateways.volume.undo import Undo
 
 _STAGING_ACTION = "staging the new files"
-_NO_UNDO_WARNING = "UndoUnavailable: the replaced files are too large to be kept for a rollback"
+_NO_UNDO_WARNING = (
+    "UndoUnavailable: the replaced files exceed the undo limit; rollback is not possible"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class Transaction:
         if self._is_over:
             raise ValueError("the transaction is over; begin another one")
         if self._interrupted.is_set():
-            raise Retryable("Retrying", "given up before the commit point for something newer")
+            raise Retryable("Retrying", "interrupted before the commit point by a newer request")
         if self._staging is not None:
             self._volume.lock.check()
 

@@ -134,7 +134,7 @@ def decode(data: Mapping[str, str]) -> AgentMetadata:
     """The metadata in a ConfigMap's data; raises InvalidMetadata if it is none."""
     if data.get("schema") != SCHEMA:
         raise InvalidMetadata(
-            f"schema is {data.get('schema', '')[:16]!r}, this version reads {SCHEMA}"
+            f"unsupported metadata schema {data.get('schema', '')[:16]!r}; supported: {SCHEMA}"
         )
     return AgentMetadata(
         routing=_decode_key(data, "routing", Routing),
@@ -191,7 +191,7 @@ def _decode_key(data: Mapping[str, str], key: str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data.get(key, ""), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidMetadata(f"key {key} cannot be read: {error}") from error
+        raise InvalidMetadata(f"invalid key {key}: {error}") from error
 
 
 def _encode_json(value: object) -> str:

@@ -114,8 +114,8 @@ def encode(routing: Routing) -> bytes:
         raise SyncRefused(
             "ProfilesInvalid",
             "",
-            f"profiles, excludes and normalize rules take {len(data)} bytes, "
-            f"{MAX_ROUTING_BYTES} can be published; split the CR or shorten them",
+            f"profiles, excludes and normalize rules take {len(data)} bytes, the limit is "
+            f"{MAX_ROUTING_BYTES}; shorten them or split the IgnitionSync",
         )
     return data
 

@@ -47,7 +47,7 @@ def test_401_names_both_causes() -> None:
     assert "secure channel" in gateway_answers.judge_post(GatewayAnswer(401), tls=False).message
     message = gateway_answers.judge_post(GatewayAnswer(401), tls=True).message
     assert "secure channel" not in message
-    assert "does not know the API token" in message
+    assert "does not accept the API token" in message
 
 
 def test_messages_name_the_fix() -> None:
@@ -116,4 +116,4 @@ def test_incomplete_says_what_was_seen_last() -> None:
     assert "completionTimeout" in gateway_answers.incomplete_message(GatewayAnswer(200, BUSY), 60)
     assert "answered 503" in gateway_answers.incomplete_message(GatewayAnswer(503), 60)
     gone = gateway_answers.incomplete_message(GatewayAnswer(fault=RequestFault.UNREACHABLE), 60)
-    assert "did not answer any more" in gone
+    assert "stopped responding" in gone

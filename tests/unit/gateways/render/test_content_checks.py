@@ -14,7 +14,7 @@ def test_files_of_the_gateway_must_be_json(name: str) -> None:
     """Broken JSON in a file that the gateway reads is an error with file, line and column."""
     [finding] = content_checks.check_content(f"projects/p/{name}", b'{\r\n "a": tru}')
     assert (finding.level, finding.reason) == ("error", "ConfigSyntaxError")
-    assert str(finding).startswith(f"projects/p/{name}:2:7: not JSON: ")
+    assert str(finding).startswith(f"projects/p/{name}:2:7: invalid JSON: ")
     assert content_checks.check_content(f"projects/p/{name}", b'\xef\xbb\xbf{"a": 1.0e5}\r\n') == ()
 
 
@@ -68,12 +68,12 @@ def test_what_is_missing_in_a_tree() -> None:
             "warning",
             "PayloadMissing",
             "config/resources/prod/m/t/resource.json",
-            "lists the file 'config.json', which is not there",
+            "lists file 'config.json', which is missing",
         ),
         ContentFinding(
             "warning",
             "ConfigModeMissing",
             "config/resources/prod",
-            "has no config-mode.json, so the gateway does not see this collection",
+            "config-mode.json is missing, so the gateway ignores this collection",
         ),
     )

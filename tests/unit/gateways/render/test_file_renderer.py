@@ -66,7 +66,7 @@ def test_every_config_file_is_normalised() -> None:
 def test_warnings_name_the_file() -> None:
     """What a field left alone is told with its file."""
     made = file_renderer.render_file(b'{"f": []}', CONFIG, RenderRecipe(fields=FULL.fields))
-    assert made.warnings == (f"{CONFIG}: .f is no string, number or boolean and was left alone",)
+    assert made.warnings == (f"{CONFIG}: .f is not a string, number or boolean; not changed",)
 
 
 @pytest.mark.scenario("G32")
@@ -100,7 +100,7 @@ def test_only_the_signature_goes(before: bytes, after: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("content", "reason", "message"),
     [
-        (b'{"a":\n{{.Nope}}}', "TemplateError", f"{CONFIG}:2: there is no `.Nope`"),
+        (b'{"a":\n{{.Nope}}}', "TemplateError", f"{CONFIG}:2: unknown variable `.Nope`"),
         (b'{"a":\n 1,}', "ConfigSyntaxError", f"{CONFIG}:2:4: found `}}`, expected a member name"),
         (b"[]", "ConfigSyntaxError", f"{CONFIG}:1:1: .f cannot be set"),
     ],

@@ -60,15 +60,15 @@ def test_removing(data: bytes, path: str, result: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "path", "line", "column", "words"),
     [
-        (SAMPLE, ".x.y", 1, 1, ".x is no object or array"),
-        (SAMPLE, ".o.x[0].z", 3, 14, ".o.x[0] is no object or array"),
-        (SAMPLE, ".o.x[2]", 3, 14, "the array has 2 elements; `[-]` appends one"),
-        (SAMPLE, ".o.x.y", 3, 14, "stepped into by number"),
+        (SAMPLE, ".x.y", 1, 1, ".x is not an object or array"),
+        (SAMPLE, ".o.x[0].z", 3, 14, ".o.x[0] is not an object or array"),
+        (SAMPLE, ".o.x[2]", 3, 14, "the array has 2 elements; use `[-]` to append"),
+        (SAMPLE, ".o.x.y", 3, 14, "addressed by number"),
         (SAMPLE, "[0]", 1, 1, "it is an object"),
-        (b"7", ".a", 1, 1, "the file is no object or array"),
+        (b"7", ".a", 1, 1, "the file is not an object or array"),
         (b'{"a": 1,\n "\\u0061": 2}', ".a", 2, 2, "'a' occurs twice"),
         (b'{"a": {},\n "a": {}}', ".a.b", 2, 2, "'a' occurs twice"),
-        (b'{"a": {}} x', ".b", 1, 11, "no JSON"),
+        (b'{"a": {}} x', ".b", 1, 11, "an invalid character"),
     ],
 )
 def test_refusals(data: bytes, path: str, line: int, column: int, words: str) -> None:

@@ -95,7 +95,7 @@ def test_fields_that_are_left_alone(value: bytes) -> None:
     fields = [FieldValue(("a",), "1"), FieldValue(("b",), "y")]
     after = patching.set_fields(content, fields)
     assert after.content == content.replace(b'"x"', b'"y"')
-    assert after.warnings == (".a is no string, number or boolean and was left alone",)
+    assert after.warnings == (".a is not a string, number or boolean; not changed",)
 
 
 def test_fields_are_resolved_once_per_gateway() -> None:
@@ -107,7 +107,7 @@ def test_fields_are_resolved_once_per_gateway() -> None:
     )
     with pytest.raises(TemplateError):
         patching.resolve_fields([FieldRule(".a", "{{.Nope}}")], VARIABLES)
-    with pytest.raises(ValueError, match="appends"):
+    with pytest.raises(ValueError, match="cannot append"):
         patching.resolve_fields([FieldRule(".a[-]", "x")], VARIABLES)
 
 

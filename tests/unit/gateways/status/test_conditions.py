@@ -117,6 +117,33 @@ def test_stalled_and_reconciling_follow_the_cause(
     assert found.requeue_after == after
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, f"2 of 2 gateways synced to main@{COMMIT[:7]}"),
+        (
+            {"source": replace(SOURCE, ref=COMMIT)},
+            f"2 of 2 gateways synced to {COMMIT[:7]}",
+        ),
+        (
+            {"fleet": _tally(None, {})},
+            f"1 of 2 gateways synced; waiting for g0 to reach main@{COMMIT[:7]}",
+        ),
+        (
+            {"fleet": _tally(None, {}), "source": None},
+            "1 of 2 gateways synced; waiting for a commit",
+        ),
+    ],
+)
+def test_ready_names_the_commit_and_the_gateways_without_it(
+    changes: dict[str, Any], message: str
+) -> None:
+    """A ref that is the commit itself is shown once."""
+    ready = conditions.build_outcome(replace(GOOD, **changes)).ready
+    assert ready is not None
+    assert ready.message == message
+
+
 def test_a_failing_look_keeps_what_was() -> None:
     """The commit in force stays in the status; the cause is told beside it."""
     found = conditions.build_outcome(replace(GOOD, failure=_AUTH))
@@ -199,6 +226,10 @@ def test_gateways_are_told_once() -> None:
     bare = _tally(None, agent="missing")
     told = events.derive_events(_moment(fleet=bare))
     assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
+    assert [one.message for one in told] == [
+        "1 gateway (was 0)",
+        "pod g0 has no agent container",
+    ]
     fields = conditions.build_outcome(replace(GOOD, fleet=bare)).fields
     stored = _stored(fields)
     assert events.derive_events(_moment(fleet=bare, status=stored)) == ()
@@ -253,7 +284,9 @@ def test_a_completed_sync_says_what_it_took() -> None:
     second = {"files_changed": 4, "last_scan_result": "projects=200", "last_sync_duration": "soon"}
     found = events.derive_events(_moment(fleet=_tally(first, second)))
     (told,) = [one for one in found if one.reason == "SyncCompleted"]
-    assert told.message == "2/2 gateways synced: 7 files, scan projects=200, at most 2.5 s"
+    assert told.message == (
+        "2 of 2 gateways synced: 7 files changed, scan projects=200, longest sync 2.5 s"
+    )
 
 
 def _stored(fields: Any) -> IgnitionSyncStatus:

@@ -81,9 +81,9 @@ def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reas
 def test_an_unreadable_report_is_said_to_be_one() -> None:
     """It is told apart from none at all."""
     (row,) = gateway_status.fleet_status([ONE], {ONE.observed_pod.uid: None}, GOAL).gateways
-    assert "cannot be read" in row.message
+    assert "report is invalid" in row.message
     (row,) = gateway_status.fleet_status([ONE], {}, GOAL).gateways
-    assert row.message == "no report yet"
+    assert row.message == "waiting for the agent's first report"
 
 
 def test_dry_runs_and_pauses_are_left_out() -> None:
@@ -94,7 +94,7 @@ def test_dry_runs_and_pauses_are_left_out() -> None:
     dry, held = discovered_gateway("a", profile="dry"), discovered_gateway("b", profile="held")
     found = _tally((dry, synced_report(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
     assert found.all_synced
-    assert found.message == "0/0 gateways synced (1 dry-run, 1 paused)"
+    assert found.message == "0 of 0 gateways synced (1 dry-run, 1 paused)"
     assert [row.status for row in found.gateways] == ["DryRun", "Paused"]
     assert not _tally().all_synced
 
@@ -105,7 +105,7 @@ def test_the_message_names_what_is_missing() -> None:
     found = _tally(
         (ONE, synced_report(ONE)), (bare, None), (old, synced_report(old, degraded=True))
     )
-    assert found.message == "2/3 gateways synced (1 missing sidecar, 1 degraded)"
+    assert found.message == "2 of 3 gateways synced (1 missing sidecar, 1 degraded)"
     assert found.missing_sidecar == ("bare",)
     assert [one.gateway.name for one in found.failing] == ["bare"]
 

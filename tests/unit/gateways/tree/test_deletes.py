@@ -66,9 +66,9 @@ def test_adopted_files_wait_for_a_word_however_few_they_are() -> None:
     assert done.steps == [("put", "y/a"), ("delete", "y/later")]
     assert done.plan.guards == ()
     assert done.plan.warnings == (
-        "1 file was on the gateway before the directory was synced and is kept: y/live. To delete "
-        f'it, annotate with ignition-sync.io/allow-mass-delete="{later.id}"; to keep it for good, '
-        "exclude it",
+        "1 file existed before the directory was synced and is kept: y/live. To delete it, "
+        f'annotate with ignition-sync.io/allow-mass-delete="{later.id}"; to keep it without this '
+        "warning, exclude it",
     )
     gateway.safety = DeleteSafety(allowed=DeleteAllowance(later.id, hash_routing(gateway.routing)))
     assert gateway.sync(later).paths("delete") == ["y/live"]
@@ -174,7 +174,7 @@ def test_the_word_is_good_for_one_commit_and_routing() -> None:
     gateway.safety = replace(gateway.safety, allowed=DeleteAllowance(less.id, routed))
     done = gateway.sync(less)
     assert done.plan.guards == ()
-    assert "60 files are deleted" in done.plan.warnings[-1]
+    assert "deletion of 60 files is allowed" in done.plan.warnings[-1]
     assert len(gateway.disk.files) == 40
 
 
@@ -193,14 +193,16 @@ def test_a_number_counts_whatever_the_share() -> None:
     gateway = _gateway(("s", "x"), safety=DeleteSafety(max_deletes=2))
     gateway.sync(Commit(_many(100)))
     assert not gateway.plan(Commit(_many(98))).plan.guards
-    assert "maxDeletes is 2" in gateway.plan(Commit(_many(97))).plan.guards[0].message
+    assert (
+        "exceeding safety.maxDeletes (2)" in gateway.plan(Commit(_many(97))).plan.guards[0].message
+    )
 
 
 def test_a_managed_directory_does_not_become_empty_by_accident() -> None:
     """Also when its source vanished from the commit; a root taken out of the CR may go."""
     gateway = _gateway(("s", "x"), ("t", "y"))
     gateway.sync(Commit({"s/a": b"1", "t/a": b"2"}))
-    assert "y would become empty" in gateway.plan(Commit({"s/a": b"1"})).plan.guards[0].message
+    assert "leaving y empty" in gateway.plan(Commit({"s/a": b"1"})).plan.guards[0].message
     gateway.routing = Routing(gateway.routing.profiles, exclude_patterns=("y/new",))
     assert gateway.plan(Commit({"s/a": b"1", "t/new": b"3"})).plan.guards != ()
     gateway.routing = _gateway(("s", "x")).routing

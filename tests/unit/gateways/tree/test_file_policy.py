@@ -14,7 +14,7 @@ PLAIN = CommitFile(0o100644, "1")
 
 @pytest.mark.parametrize(
     ("mode", "what"),
-    [(0o120000, "symbolic link"), (0o160000, "submodule"), (0o040000, "unknown mode 40000")],
+    [(0o120000, "symbolic link"), (0o160000, "submodule"), (0o040000, "unknown file mode 40000")],
 )
 @pytest.mark.scenario("G37")
 def test_links_and_submodules_are_refused(mode: int, what: str) -> None:
@@ -84,7 +84,7 @@ def test_sizes_are_capped_one_by_one_and_together() -> None:
     file_policy.check_sizes({"a": 10, "b": 5}, caps)
     with pytest.raises(SyncRefused, match="a has 11 bytes"):
         file_policy.check_sizes({"a": 11}, caps)
-    with pytest.raises(SyncRefused, match=r"16 bytes.*largest is b"):
+    with pytest.raises(SyncRefused, match=r"16 bytes.*largest file is b"):
         file_policy.check_sizes({"a": 7, "b": 9}, caps)
 
 

@@ -117,9 +117,9 @@ def test_a_wrong_service_path_is_answered_with_what_exists(service: str) -> None
         _convention(SITE, Convention(service))
     assert caught.value.reason == "SourceMissing"
     assert {
-        "services/sit": "services has area/, site/",
-        "services/site/projects/p": "services/site/projects/p has project.json",
-        "nowhere/x": "the top of the repository has factory.json, services/",
+        "services/sit": "services contains area/, site/",
+        "services/site/projects/p": "services/site/projects/p contains project.json",
+        "nowhere/x": "the repository root contains factory.json, services/",
     }[service] in caught.value.message
 
 
@@ -129,21 +129,21 @@ def test_a_missing_source_is_skipped_or_refused() -> None:
     found = _laid(SITE, PathMapping("services/nope", "x"), PathMapping("factory.json", "f"))
     assert [(one.path, one.source) for one in found.skipped] == [("x", "services/nope")]
     assert found.vacant_roots == (ManagedRoot("x", "dir"),)
-    with pytest.raises(SyncRefused, match="services has area/, site/") as caught:
+    with pytest.raises(SyncRefused, match="services contains area/, site/") as caught:
         _laid(SITE, PathMapping("services/nope", "x", required=True))
     assert (caught.value.reason, caught.value.path) == ("SourceMissing", "services/nope")
 
 
 def test_a_type_that_the_tree_contradicts_is_an_error() -> None:
     """The mapping says what it expects."""
-    with pytest.raises(SyncRefused, match=r"factory.json is a file.*says dir") as caught:
+    with pytest.raises(SyncRefused, match=r"factory.json is a file.*has type dir") as caught:
         _laid(SITE, PathMapping("factory.json", "x", kind="dir", origin="m"))
     assert caught.value.reason == "MappingTypeMismatch"
 
 
 def test_a_file_and_a_directory_of_one_name_are_an_error() -> None:
     """Two mappings cannot both have their way."""
-    with pytest.raises(SyncRefused, match="d/x is a file by one"):
+    with pytest.raises(SyncRefused, match="d/x is mapped as a file by one"):
         _laid(
             {"a/x": b"", "b/y": b""},
             PathMapping("a", "d", origin="one"),
@@ -181,7 +181,7 @@ def test_protected_and_excluded_sources_are_skipped_and_listed() -> None:
     found = _laid(files, PathMapping("s", "projects"), excludes=("**/skip/", "never/**"))
     assert list(found.files) == ["projects/ok"]
     assert {one.path: one.why for one in found.skipped} == {
-        "projects/.resources/a": "protected: it belongs to the gateway",
+        "projects/.resources/a": "protected path",
         "projects/x/skip/b": "excluded by **/skip/",
     }
     assert found.unused_excludes == ("never/**",)
@@ -220,7 +220,7 @@ def test_patches_meet_the_files_their_glob_means() -> None:
     found = _laid(files, PathMapping("s", "x", patches=patches, origin="m"))
     assert found.files["x/d/c.json"].recipe is not None
     assert found.files["x/c.json"].recipe is None
-    assert found.warnings == ("m: the patch of 'none/*' matches no planned file",)
+    assert found.warnings == ("m: patch 'none/*' matches no planned file",)
     with pytest.raises(SyncRefused, match=r"m\.patches"):
         _laid(files, PathMapping("s", "x", patches=(PatchSet({"]": "1"}, "a"),), origin="m"))
 

@@ -190,7 +190,7 @@ def test_what_is_not_ours_is_not_pushed_aside() -> None:
     """A file of the gateway where a directory is wanted refuses the sync, path named."""
     gateway = _gateway(("s", "x"))
     gateway.disk.write("x/a", b"live")
-    with pytest.raises(SyncRefused, match="not ours to delete") as caught:
+    with pytest.raises(SyncRefused, match="not created by a sync") as caught:
         gateway.plan(Commit({"s/a/b": b"1"}))
     assert (caught.value.reason, caught.value.path) == ("UnsafePath", "x/a")
     above = _gateway(("s", "x/y"))

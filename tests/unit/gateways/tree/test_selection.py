@@ -119,7 +119,7 @@ def test_what_the_operator_protects_is_left_alone(said: dict[str, str]) -> None:
     assert _chosen(guarded, annotated_pod(**said)).excludes[0] == "plant/own"
     rows = (RoutingMapping("a", "{{.GatewayName}}/own/x"),)
     astray = msgspec.structs.replace(guarded, profiles={"area": RoutingProfile(rows)})
-    with pytest.raises(SyncRefused, match="belongs to the gateway"):
+    with pytest.raises(SyncRefused, match="is a protected path"):
         _chosen(astray, annotated_pod(profile="area", gateway_name="plant"))
 
 

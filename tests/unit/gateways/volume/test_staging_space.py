@@ -28,7 +28,7 @@ def test_the_reserve_of_small_volumes_is_the_least() -> None:
 def test_what_is_needed_never_reads_as_nothing(tmp_path: Path, wanted: int, shown: str) -> None:
     """Small syncs are refused with their own size, not with 0.0 MiB."""
     tree = DataDirectory(tmp_path)
-    with pytest.raises(Retryable, match=f"needs {shown} more"):
+    with pytest.raises(Retryable, match=f"{shown} needed"):
         DiskReserve(share=1.0).check(tree, "", wanted)
     tree.close()
 

@@ -50,7 +50,7 @@ def test_field_names_are_those_of_the_resource() -> None:
 def test_a_routing_that_cannot_be_published_is_refused() -> None:
     """A ConfigMap has a bound."""
     large = Routing(exclude_patterns=tuple(f"{number:0200d}" for number in range(2000)))
-    with pytest.raises(SyncRefused, match="262144 can be published") as caught:
+    with pytest.raises(SyncRefused, match="the limit is 262144") as caught:
         routing.encode(large)
     assert caught.value.reason == "ProfilesInvalid"
 
