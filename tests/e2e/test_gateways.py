@@ -84,7 +84,7 @@ def _pod(fleet: Fleet, desk: LocalCluster) -> dict[str, Any]:
     ).manifest()
 
 
-async def _asked(desk: LocalCluster, fleet: Fleet, path: str) -> Any:
+async def _gateway_answer(desk: LocalCluster, fleet: Fleet, path: str) -> Any:
     """What the mock gateway says of itself, asked in its pod's own network once it is up."""
     network = await asyncio.to_thread(pod_network.network_of_pod, desk, fleet.namespace, POD)
 
@@ -131,14 +131,14 @@ async def test_a_push_reaches_the_gateway_and_is_scanned(
     await site.apply(sync)
     await site.admin.create(PODS, _pod(site, node_cluster), field_manager="test")
     await _synced(site, first)
-    loaded = await _asked(node_cluster, site, "/loaded")
+    loaded = await _gateway_answer(node_cluster, site, "/loaded")
     assert f"{VIEW}/view.json" in loaded, "it was there when the gateway started"
-    assert await _asked(node_cluster, site, "/posts") == {}
+    assert await _gateway_answer(node_cluster, site, "/posts") == {}
     second = commit_files(site.repository, _files("Bottling"))
     await _synced(site, second)
-    assert await _asked(node_cluster, site, "/posts") == {"projects": 1}
-    again = await _asked(node_cluster, site, "/loaded")
+    assert await _gateway_answer(node_cluster, site, "/posts") == {"projects": 1}
+    again = await _gateway_answer(node_cluster, site, "/loaded")
     assert again[f"{VIEW}/view.json"] != loaded[f"{VIEW}/view.json"]
-    assert await _asked(node_cluster, site, "/torn") == []
+    assert await _gateway_answer(node_cluster, site, "/torn") == []
     await site.admin.delete(IGNITION_SYNCS, "site", site.namespace)
-    assert await _asked(node_cluster, site, "/loaded") == again
+    assert await _gateway_answer(node_cluster, site, "/loaded") == again

@@ -66,7 +66,7 @@ def die_everywhere(
 ) -> None:
     """Kill at every visit to every place; a fresh start then leaves a whole tree."""
     seen = set()
-    for place in dying.places(template, act, armed=armed, **extra):
+    for place in dying.kill_points(template, act, armed=armed, **extra):
         data = dying.copy(template)
         code = dying.run(data, act, armed=f"{armed},{place}" if armed else place, **extra)
         assert code == KILLED, f"{place} was not passed"
@@ -84,7 +84,7 @@ def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_tree(
     dying: CrashRunner, synced: Path
 ) -> None:
     """Every named side effect is a place to die at, and none of them leaves a mixture."""
-    visited = {place.partition("=")[0] for place in dying.places(synced, "new")}
+    visited = {place.partition("=")[0] for place in dying.kill_points(synced, "new")}
     assert visited == {f"{name}.{when}" for name in DOMAIN_PLACES for when in ("before", "after")}
     die_everywhere(dying, synced, "new", {"old", "new"})
 

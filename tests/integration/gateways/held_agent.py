@@ -28,17 +28,17 @@ def _held(reach: Callable[[str], None], place: str, directory: Path) -> Callable
     return reached
 
 
-def _told(stop: Callable[[AgentLoop], None], directory: Path) -> Callable[[AgentLoop], None]:
-    def told(loop: AgentLoop) -> None:
+def _report_stop(stop: Callable[[AgentLoop], None], directory: Path) -> Callable[[AgentLoop], None]:
+    def stop_and_report(loop: AgentLoop) -> None:
         stop(loop)
         (directory / "stopping").touch()
 
-    return told
+    return stop_and_report
 
 
 if __name__ == "__main__":
     where = Path(os.environ["HELD_IN"])
     failpoint.reach = _held(failpoint.reach, os.environ["HELD_AT"], where)
-    AgentLoop.stop = _told(AgentLoop.stop, where)  # type: ignore[method-assign]
+    AgentLoop.stop = _report_stop(AgentLoop.stop, where)  # type: ignore[method-assign]
     process.SHUTDOWN_SECONDS = float(os.environ.get("HELD_SECONDS", process.SHUTDOWN_SECONDS))
     main()

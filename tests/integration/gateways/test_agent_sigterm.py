@@ -25,50 +25,50 @@ VIEWS = [f"projects/line/view{number}/view.json" for number in range(4)]
 
 
 @pytest.fixture
-def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentHarness]:
+def harness(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentHarness]:
     """A pod's surroundings, with a running gateway and an agent that was never started."""
     with agent_harness(cluster, namespace, tmp_path) as made:
         yield made
 
 
-def _until_stopping(bench: AgentHarness, directory: Path, **environment: str) -> None:
+def _until_stopping(harness: AgentHarness, directory: Path, **environment: str) -> None:
     """An agent that stands between two files of an apply, and has heard the signal."""
     directory.mkdir()
     os.mkfifo(directory / "go")
     command = (sys.executable, str(held_agent.__file__))
-    bench.agent.starting = functools.partial(windlass_command.start_executable, command=command)
-    bench.agent.start(HELD_AT=PLACE, HELD_IN=str(directory), **environment)
+    harness.agent.starting = functools.partial(windlass_command.start_executable, command=command)
+    harness.agent.start(HELD_AT=PLACE, HELD_IN=str(directory), **environment)
     eventually((directory / "reached").exists, "the execute phase")
-    bench.agent.send(signal.SIGTERM)
+    harness.agent.send(signal.SIGTERM)
     eventually((directory / "stopping").exists, "the signal heard")
 
 
-def _new(bench: AgentHarness, content: str) -> list[bool]:
-    return [bench.files.get(view) == content.encode() for view in VIEWS]
+def _new(harness: AgentHarness, content: str) -> list[bool]:
+    return [harness.files.get(view) == content.encode() for view in VIEWS]
 
 
-def test_what_is_past_its_commit_point_is_finished(bench: AgentHarness, tmp_path: Path) -> None:
+def test_what_is_past_its_commit_point_is_finished(harness: AgentHarness, tmp_path: Path) -> None:
     """All files are new, nothing is scanned; past its time the next start does the rest."""
-    bench.push({f"{SERVICE}/{view}": "1" for view in VIEWS})
-    _until_stopping(bench, tmp_path / "first")
-    assert bench.agent.is_alive
-    assert not all(_new(bench, "1"))
+    harness.push({f"{SERVICE}/{view}": "1" for view in VIEWS})
+    _until_stopping(harness, tmp_path / "first")
+    assert harness.agent.is_alive
+    assert not all(_new(harness, "1"))
     (tmp_path / "first" / "go").write_bytes(b"x")
-    assert bench.agent.wait() == 0
-    assert all(_new(bench, "1"))
-    journal = bench.data / ".ignition-sync" / "journal"
+    assert harness.agent.wait() == 0
+    assert all(_new(harness, "1"))
+    journal = harness.data / ".ignition-sync" / "journal"
     assert not journal.exists()
-    assert bench.gateway.posts == {}
+    assert harness.gateway.posts == {}
 
-    bench.push({f"{SERVICE}/{view}": "2" for view in VIEWS})
-    _until_stopping(bench, tmp_path / "second", HELD_SECONDS="0.2")
-    assert bench.agent.wait() == 0
+    harness.push({f"{SERVICE}/{view}": "2" for view in VIEWS})
+    _until_stopping(harness, tmp_path / "second", HELD_SECONDS="0.2")
+    assert harness.agent.wait() == 0
     assert journal.exists()
-    assert sorted(set(_new(bench, "2"))) == [False, True]
-    assert bench.gateway.posts == {}
+    assert sorted(set(_new(harness, "2"))) == [False, True]
+    assert harness.gateway.posts == {}
 
-    bench.agent.starting = windlass_command.start
-    bench.agent.start()
-    bench.await_synced()
-    assert all(_new(bench, "2"))
-    assert bench.gateway.posts["projects"] == 1
+    harness.agent.starting = windlass_command.start
+    harness.agent.start()
+    harness.await_synced()
+    assert all(_new(harness, "2"))
+    assert harness.gateway.posts["projects"] == 1

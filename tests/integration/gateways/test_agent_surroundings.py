@@ -13,7 +13,7 @@ from windlass.gateways.wire.metadata import AuthType, CommitSource
 from windlass.git.credentials import Credentials
 
 
-def _places(here: Path) -> AgentPaths:
+def _paths(here: Path) -> AgentPaths:
     return AgentPaths(
         data=here / "data",
         store=here / "store",
@@ -30,12 +30,12 @@ def _credentials(here: Path, auth: AuthType, **files: str) -> Credentials:
     for name, text in files.items():
         (here / "auth" / name.replace("_", "-")).write_text(text)
     source = CommitSource("1" * 40, "main", "https://h/x.git", auth)
-    return inputs.read_git_credentials(_places(here), source, verifies_host_keys=True)
+    return inputs.read_git_credentials(_paths(here), source, verifies_host_keys=True)
 
 
 def test_a_pod_without_files_is_a_pod(tmp_path: Path) -> None:
     """The kubelet may not have written them yet."""
-    found = inputs.read_pod(AgentIdentity("p", "u", "n", "c"), _places(tmp_path))
+    found = inputs.read_pod(AgentIdentity("p", "u", "n", "c"), _paths(tmp_path))
     assert (found.name, found.annotations, found.labels) == ("p", {}, {})
 
 
@@ -68,8 +68,8 @@ def test_a_missing_key_is_waited_for(tmp_path: Path, auth: AuthType) -> None:
 
 def test_the_name_of_the_api_token(tmp_path: Path) -> None:
     """What stands before the colon; nothing where there is none."""
-    assert inputs.read_api_token_name(_places(tmp_path)) == ""
+    assert inputs.read_api_token_name(_paths(tmp_path)) == ""
     (tmp_path / "apiKey").write_text("agent:s3cret\n")
-    assert inputs.read_api_token_name(_places(tmp_path)) == "agent"
+    assert inputs.read_api_token_name(_paths(tmp_path)) == "agent"
     (tmp_path / "apiKey").write_text("nonsense")
-    assert inputs.read_api_token_name(_places(tmp_path)) == ""
+    assert inputs.read_api_token_name(_paths(tmp_path)) == ""

@@ -41,7 +41,7 @@ def mount() -> Iterator[Mount]:
     """Mounts file systems in memory; skips where that is not allowed."""
     mounted: list[Path] = []
 
-    def one(path: Path, options: str) -> None:
+    def mount_tmpfs(path: Path, options: str) -> None:
         path.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True
@@ -50,13 +50,13 @@ def mount() -> Iterator[Mount]:
             pytest.skip("mounting needs rights that this process does not have")
         mounted.append(path)
 
-    yield one
+    yield mount_tmpfs
     for path in reversed(mounted):
         subprocess.run(["umount", str(path)], check=True)
 
 
-def learn_places(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Every visit to a place that an apply of the new tree pays."""
+def record_failpoints(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Every failpoint that an apply of the new tree reaches, with the number of the visit."""
     visits: list[str] = []
     with monkeypatch.context() as patch, site.applier(data) as applier:
         patch.setattr(failpoint, "reach", visits.append)
@@ -86,7 +86,7 @@ def test_a_fault_at_any_side_effect_is_survived(
     """The old tree works at once wherever a step failed; the next sync completes."""
     learnt = data.with_name("learnt")
     copy_tree(data, learnt)
-    for number, (name, visit) in enumerate(learn_places(learnt, monkeypatch)):
+    for number, (name, visit) in enumerate(record_failpoints(learnt, monkeypatch)):
         if number % 3 != ("full", "error").index(action):
             continue
         copied = data.with_name("copied")
@@ -220,8 +220,8 @@ def test_a_folder_swapped_for_a_symlink_at_any_moment_leads_nowhere(
     """Whenever it happens, the other side stays as it is, and swapping back ends it well."""
     learnt = data.with_name("learnt")
     copy_tree(data, learnt)
-    places = learn_places(learnt, monkeypatch)
-    for name, visit in places[::2]:
+    visits = record_failpoints(learnt, monkeypatch)
+    for name, visit in visits[::2]:
         copied, outside = data.with_name("copied"), data.with_name("outside")
         copy_tree(data, copied)
         outside.mkdir()

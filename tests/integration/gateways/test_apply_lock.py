@@ -23,7 +23,7 @@ HERE = LockOwner("uid-1", "gateway-0", "node-a")
 THERE = LockOwner("uid-2", "gateway-0", "node-b")
 
 
-class HandClock:
+class ManualClock:
     """A clock that a test moves."""
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ def tree(tmp_path: Path) -> Iterator[DataDirectory]:
 
 
 @pytest.fixture
-def clock() -> HandClock:
+def clock() -> ManualClock:
     """Time that stands still."""
-    return HandClock()
+    return ManualClock()
 
 
 def write_record(tree: DataDirectory, owner: LockOwner, beat: int, *, active: bool) -> None:
@@ -91,7 +91,7 @@ def test_the_lock_file_is_never_replaced(tmp_path: Path) -> None:
     assert len(inodes) == 1
 
 
-def test_an_idle_owner_writes_nothing(tree: DataDirectory, clock: HandClock) -> None:
+def test_an_idle_owner_writes_nothing(tree: DataDirectory, clock: ManualClock) -> None:
     """The beat goes up inside transactions only."""
     held = VolumeLock(tree, "lock", HERE, clock)
     held.acquire()
@@ -107,7 +107,7 @@ def test_an_idle_owner_writes_nothing(tree: DataDirectory, clock: HandClock) -> 
 
 
 def test_an_active_owner_on_another_node_is_watched_first(
-    tree: DataDirectory, clock: HandClock
+    tree: DataDirectory, clock: ManualClock
 ) -> None:
     """A lock that two kernels give to two nodes is decided by a beat that stands still."""
     write_record(tree, THERE, 7, active=True)
@@ -123,7 +123,7 @@ def test_an_active_owner_on_another_node_is_watched_first(
 
 
 def test_an_idle_owner_on_another_node_is_succeeded_at_once(
-    tree: DataDirectory, clock: HandClock
+    tree: DataDirectory, clock: ManualClock
 ) -> None:
     """A pod that moved to another node does not wait for its dead self."""
     write_record(tree, THERE, 7, active=False)
@@ -133,7 +133,7 @@ def test_an_idle_owner_on_another_node_is_succeeded_at_once(
     successor.release()
 
 
-def test_an_owner_with_an_old_beat_stops(tree: DataDirectory, clock: HandClock) -> None:
+def test_an_owner_with_an_old_beat_stops(tree: DataDirectory, clock: ManualClock) -> None:
     """Who was suspended for too long does not write its next step."""
     held = VolumeLock(tree, "lock", HERE, clock)
     with held.transaction():
@@ -148,7 +148,7 @@ def test_an_owner_with_an_old_beat_stops(tree: DataDirectory, clock: HandClock) 
     held.release()
 
 
-def test_an_owner_that_was_succeeded_stops(tree: DataDirectory, clock: HandClock) -> None:
+def test_an_owner_that_was_succeeded_stops(tree: DataDirectory, clock: ManualClock) -> None:
     """The record is read again before the commit point."""
     held = VolumeLock(tree, "lock", HERE, clock)
     with held.transaction():
@@ -160,7 +160,7 @@ def test_an_owner_that_was_succeeded_stops(tree: DataDirectory, clock: HandClock
 
 
 def test_a_long_transaction_beats(
-    tree: DataDirectory, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+    tree: DataDirectory, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody who only reads sees the owner alive."""
     monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.001)
@@ -173,7 +173,7 @@ def test_a_long_transaction_beats(
 
 def test_a_lost_lock_leaves_the_journal_to_the_successor(tmp_path: Path) -> None:
     """Past the commit point an owner that lost the volume stops; the next one finishes."""
-    clock = HandClock()
+    clock = ManualClock()
     with DataVolume(tmp_path, HERE, clock=clock, reserve=site.NO_RESERVE) as first:
         site.sync(first, site.OLD, "old")
         with pytest.MonkeyPatch.context() as patch:

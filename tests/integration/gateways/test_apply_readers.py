@@ -42,10 +42,10 @@ class Reader(threading.Thread):
     def run(self) -> None:
         while not self.is_over.is_set():
             for index in range(RESOURCES):
-                self._look(self._root / "site" / f"resource-{index}")
+                self._read(self._root / "site" / f"resource-{index}")
             self.walks += 1
 
-    def _look(self, folder: Path) -> None:
+    def _read(self, folder: Path) -> None:
         announcing = folder / "resource.json"
         said = _read(announcing)
         if not said:

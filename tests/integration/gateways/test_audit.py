@@ -36,13 +36,13 @@ def site(tmp_path: Path) -> Iterator[EngineHarness]:
 
 
 @pytest.fixture
-def said() -> Iterator[list[Any]]:
+def log_lines() -> Iterator[list[Any]]:
     """The lines of the log."""
     with capture_logs() as lines:
         yield lines
 
 
-async def _hands(site: EngineHarness) -> GatewayOperations:
+async def _operations(site: EngineHarness) -> GatewayOperations:
     """An agent's hands after a start; nothing listens where the gateway should be."""
     scanner = GatewayScanner("http://127.0.0.1:9", site.directory / "no-token")
     metrics = AgentMetrics(CollectorRegistry())
@@ -53,8 +53,8 @@ async def _hands(site: EngineHarness) -> GatewayOperations:
     return work
 
 
-def _records(said: list[Any]) -> list[Any]:
-    return [line for line in said if line.get("action")]
+def _records(log_lines: list[Any]) -> list[Any]:
+    return [line for line in log_lines if line.get("action")]
 
 
 async def _sync(work: GatewayOperations, site: EngineHarness) -> None:
@@ -62,14 +62,14 @@ async def _sync(work: GatewayOperations, site: EngineHarness) -> None:
 
 
 async def test_a_record_waits_for_the_scan_also_through_a_restart(
-    site: EngineHarness, said: list[Any]
+    site: EngineHarness, log_lines: list[Any]
 ) -> None:
     """It names trigger, author, both digests and what became of the scan; then it is gone."""
-    await _sync(await _hands(site), site)
-    assert _records(said) == []
-    work = await _hands(site)
+    await _sync(await _operations(site), site)
+    assert _records(log_lines) == []
+    work = await _operations(site)
     await work.scan(GatewayEndpoint(), OFF, is_booting=False)
-    (record,) = _records(said)
+    (record,) = _records(log_lines)
     assert (record["event"], record["action"]) == ("files synced", "sync")
     assert (record["trigger"], record["commit_author"]) == ("poll", "Someone Else")
     assert (record["commit"], record["previous_commit"]) == (site.tip, "")
@@ -82,17 +82,17 @@ async def test_a_record_waits_for_the_scan_also_through_a_restart(
 
 
 async def test_the_next_change_says_what_was_never_scanned(
-    site: EngineHarness, said: list[Any]
+    site: EngineHarness, log_lines: list[Any]
 ) -> None:
     """A sync and a rollback after it; a sync that changes nothing has nothing to wait for."""
-    work = await _hands(site)
+    work = await _operations(site)
     await _sync(work, site)
     first = site.tip
     site.commit({f"{SERVICE}/{VIEW}": "{}"})
     await _sync(work, site)
     await work.rollback("site", "")
     await work.scan(GatewayEndpoint(), OFF, is_booting=False)
-    told = [(line["action"], line["commit"], line["scan_result"]) for line in _records(said)]
+    told = [(line["action"], line["commit"], line["scan_result"]) for line in _records(log_lines)]
     assert told == [
         ("sync", first, "not scanned"),
         ("sync", site.tip, "not scanned"),
@@ -101,11 +101,11 @@ async def test_the_next_change_says_what_was_never_scanned(
     await _sync(work, site)
     await work.scan(GatewayEndpoint(), OFF, is_booting=False)
     await _sync(work, site)
-    assert [line["scan_result"] for line in _records(said)][3:] == ["off", "no scan needed"]
+    assert [line["scan_result"] for line in _records(log_lines)][3:] == ["off", "no scan needed"]
 
 
 async def test_a_sync_that_a_start_ended_has_a_record(
-    site: EngineHarness, said: list[Any], monkeypatch: pytest.MonkeyPatch
+    site: EngineHarness, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its trigger is the start; who wrote the commit is known all the same."""
 
@@ -115,10 +115,10 @@ async def test_a_sync_that_a_start_ended_has_a_record(
     with monkeypatch.context() as patched:
         patched.setattr(Transaction, "_complete", die)
         with pytest.raises(Killed):
-            await _sync(await _hands(site), site)
-    work = await _hands(site)
+            await _sync(await _operations(site), site)
+    work = await _operations(site)
     await work.scan(GatewayEndpoint(), OFF, is_booting=False)
-    (record,) = _records(said)
+    (record,) = _records(log_lines)
     assert (record["trigger"], record["commit"]) == ("start", site.tip)
     assert record["commit_author"] == "Someone Else"
     assert (record["added"], record["modified"]) == (len(site.files), 0)
@@ -126,7 +126,7 @@ async def test_a_sync_that_a_start_ended_has_a_record(
 
 async def test_a_foreign_name_is_redacted(site: EngineHarness) -> None:
     """The author is whoever the commit claims; the disk does not get a secret either."""
-    work = await _hands(site)
+    work = await _operations(site)
     process.add("Someone")
     try:
         await _sync(work, site)

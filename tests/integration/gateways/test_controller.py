@@ -68,7 +68,7 @@ async def test_gateways_are_told_counted_and_ready(
     assert json.loads(summary["data"]["one"])["syncStatus"] == "Synced"
     binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
     assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
-    assert (await fleet.told())["jitterMs"] == "100"
+    assert (await fleet.published())["jitterMs"] == "100"
     place = {"cr_namespace": fleet.namespace, "cr": "site"}
     assert running.value("synced", **place) == 2
     assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1
@@ -104,7 +104,7 @@ async def test_a_new_commit_counts_nobody_until_all_have_it(
     await fleet.request()
     row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 2")
     assert row["status"] == "False"
-    assert (await fleet.told())["commit"] == commit
+    assert (await fleet.published())["commit"] == commit
     assert (await fleet.status())["lastSyncTime"] == first
     await pods[0].report()
     await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
@@ -135,12 +135,12 @@ async def test_agents_hear_of_a_commit_while_the_status_has_to_wait(
     await fleet.secret()
     async with running_controller(connection, tmp_path, status_interval_seconds=600.0):
         await fleet.apply(fleet.sync())
-        await fleet.until_told("commit", branch_tips(fleet.repository)["main"])
+        await fleet.until_published("commit", branch_tips(fleet.repository)["main"])
         written = set()
         for number in range(4):
             commit = commit_files(fleet.repository, {"services/a/projects/x.json": f"[{number}]"})
             await fleet.request()
-            await fleet.until_told("commit", commit)
+            await fleet.until_published("commit", commit)
             written.add((await fleet.status()).get("lastSyncCommit"))
         assert len(written) <= 3, "none, then two writes at once"
         assert commit not in written

@@ -140,7 +140,7 @@ async def test_pods_without_a_working_agent_are_told(
     assert states == {"bare": "MissingSidecar", "broken": "Error", "early": "Pending"}
     (event,) = await fleet.events("MissingSidecar")
     assert (event["type"], "bare" in event["note"]) == ("Warning", True)
-    assert "waiting" in (await fleet.told())["statusObjects"]
+    assert "waiting" in (await fleet.published())["statusObjects"]
     await bare.delete()
     await fleet.until("SyncFailed", says="0 of 2 gateways synced: broken: AgentNotRunning")
 
@@ -213,7 +213,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
         Connection.open(kubeconfig=kubeconfig) as blind,
         running_controller(blind, tmp_path / "blind", pods_timeout_seconds=0.5),
     ):
-        told = await fleet.until_told("commit", commit)
+        told = await fleet.until_published("commit", commit)
         assert "one" in told["statusObjects"]
         await fleet.until("Reconciling", says="pods")
     after = [await fleet.there(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)]
@@ -270,7 +270,7 @@ async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
     finally:
         fleet.served.server.faults.clear()
     assert await fleet.find(ROLE_BINDINGS, "ignition-sync-agent-site") is None
-    left = await fleet.told()
+    left = await fleet.published()
     assert not left or left["terminating"] == "true"
     place = {"cr_namespace": fleet.namespace, "cr": "site"}
     await eventually(running.idle, "the pass")
@@ -291,7 +291,7 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: RunningCo
         await fleet.admin.delete(gvr, "ignition-sync-agent-site", fleet.namespace)
 
     async def renewed() -> bool:
-        data = json.loads((await fleet.told()).get("statusObjects", "{}"))
+        data = json.loads((await fleet.published()).get("statusObjects", "{}"))
         return bool(data) and data["one"]["uid"] != before.uid
 
     await eventually(renewed, "a new status object")
@@ -328,17 +328,17 @@ async def test_poison_stays_alone(fleet: Fleet, running: RunningController) -> N
     row = await fleet.until("ProfilesInvalid", "Stalled", name="profiles")
     assert "profiles.p.mappings[0].destination" in row["message"]
     assert (await fleet.condition("RepoCloned", "profiles"))["status"] == "True"
-    assert not await fleet.told("profiles")
+    assert not await fleet.published("profiles")
     running.wake(fleet, "crashing")
     row = await fleet.until("InternalError", name="crashing")
     assert "canary" not in json.dumps(await fleet.status("crashing"))
     assert "error id" in row["message"]
 
-    async def told() -> list[Any]:
+    async def crash_events() -> list[Any]:
         running.wake(fleet, "crashing")
         return await fleet.events("InternalError")
 
-    (event,) = await eventually(told, "the event of the third crash")
+    (event,) = await eventually(crash_events, "the event of the third crash")
     assert (event["type"], event["note"]) == ("Warning", row["message"])
     await fleet.until("SyncInProgress", says="0 of 1")
     place = {"cr_namespace": fleet.namespace, "cr": "address"}
@@ -364,7 +364,7 @@ async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningCon
     first = branch_tips(fleet.repository)["main"]
     await fleet.apply(fleet.sync(paused=True))
     await fleet.until("Paused")
-    told = await fleet.until_told("paused", "true")
+    told = await fleet.until_published("paused", "true")
     assert told["pauseReason"]
     asked = fleet.listings()
     second = commit_files(fleet.repository, {"a": "2"})
@@ -373,10 +373,10 @@ async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningCon
     await fleet.pod("two")
     await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
     assert fleet.listings() == asked
-    assert (await fleet.told())["commit"] == first
+    assert (await fleet.published())["commit"] == first
     assert (await fleet.condition("RepoCloned"))["message"] == first
     await fleet.apply(fleet.sync())
-    await fleet.until_told("commit", second)
+    await fleet.until_published("commit", second)
     assert len(await eventually(lambda: fleet.events("Resumed"), "the event")) == 1
 
 
@@ -467,7 +467,7 @@ async def test_who_does_not_lead_writes_nothing(
             return bool(running.value("reconcile_total", result="failed"))
 
         await eventually(failed, "a pass")
-        assert not await fleet.told()
+        assert not await fleet.published()
         found = await fleet.find(IGNITION_SYNCS, "site")
         assert found is not None
         assert "finalizers" not in found["metadata"]

@@ -42,7 +42,7 @@ async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: RunningC
     for ref in ("light", "annotated", "nested"):
         repo = fleet.served.server.url(fleet.namespace)
         await fleet.apply(fleet.sync(git={"repo": repo, "ref": ref}))
-        told = await fleet.until_told("ref", ref)
+        told = await fleet.until_published("ref", ref)
         assert told["commit"] == commit
     assert not await fleet.events("RefUpdated")
     assert not await fleet.events("TagMoved")
@@ -59,7 +59,7 @@ async def test_a_tag_wins_over_a_branch_of_its_name(
     assert first != second
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "x"}))
-    await fleet.until_told("commit", first)
+    await fleet.until_published("commit", first)
     (event,) = await eventually(lambda: fleet.events("AmbiguousRef"), "the event")
     assert first[:12] in event["note"]
     assert second[:12] in event["note"]
@@ -67,7 +67,7 @@ async def test_a_tag_wins_over_a_branch_of_its_name(
     await eventually(running.idle, "the pass")
     assert len(await fleet.events("AmbiguousRef")) == 1
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "refs/heads/x"}))
-    await fleet.until_told("commit", second)
+    await fleet.until_published("commit", second)
 
 
 @pytest.mark.scenario("G11")
@@ -77,11 +77,11 @@ async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: RunningCo
     git(fleet.repository, "tag", "v1", first)
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "v1"}))
-    await fleet.until_told("commit", first)
+    await fleet.until_published("commit", first)
     second = commit_files(fleet.repository, {"a": "2"})
     git(fleet.repository, "tag", "-f", "v1", second)
     await fleet.request()
-    await fleet.until_told("commit", second)
+    await fleet.until_published("commit", second)
     (event,) = await eventually(lambda: fleet.events("TagMoved"), "the event")
     assert event["type"] == "Warning"
     assert first[:12] in event["note"]
@@ -96,7 +96,7 @@ async def test_without_polling_the_remote_is_left_alone(
     await fleet.secret()
     await fleet.apply(fleet.sync(polling={"enabled": False}))
     first = branch_tips(fleet.repository)["main"]
-    await fleet.until_told("commit", first)
+    await fleet.until_published("commit", first)
     await fleet.until("NoGatewaysDiscovered")
     await eventually(running.idle, "the pass")
     asked = fleet.listings()
@@ -106,14 +106,14 @@ async def test_without_polling_the_remote_is_left_alone(
         running.wake(fleet)
         await eventually(running.idle, "the pass")
     assert fleet.listings() == asked
-    assert (await fleet.told())["commit"] == first
+    assert (await fleet.published())["commit"] == first
     await fleet.request()
-    await fleet.until_told("commit", second)
+    await fleet.until_published("commit", second)
     assert fleet.listings() == asked + 1
     third = commit_files(fleet.repository, {"a": "3"}, branch="other")
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "other"}, polling={"enabled": False}))
-    await fleet.until_told("commit", third)
+    await fleet.until_published("commit", third)
 
 
 @pytest.mark.scenario("G6")
@@ -125,13 +125,13 @@ async def test_ids_are_proven_and_short_ones_refused(
     commit_files(fleet.repository, {"a": "2"})
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": old}))
-    await fleet.until_told("commit", old)
+    await fleet.until_published("commit", old)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "1" * 40}))
     await fleet.until("CommitUnreachable", "Stalled")
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": old[:7]}))
     row = await fleet.until("RefNotFound", "Stalled")
     assert "full SHA" in row["message"]
-    assert (await fleet.told())["commit"] == old
+    assert (await fleet.published())["commit"] == old
 
 
 async def test_an_unknown_ref_leaves_everything_as_it_is(
@@ -143,7 +143,7 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(
     pod = await fleet.pod("one")
     await pod.report()
     await fleet.until("SyncSucceeded")
-    before = await fleet.told()
+    before = await fleet.published()
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "nowhere"}))
     ready = await fleet.until("CloneFailed", says="RefNotFound")
@@ -155,7 +155,7 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(
     assert status["source"]["cause"] == "RefNotFound"
     assert status["lastSyncCommit"] == before["commit"]
     assert status["gatewayCounts"]["synced"] == 1
-    assert await fleet.told() == before
+    assert await fleet.published() == before
     await fleet.apply(fleet.sync())
     await fleet.until("SyncSucceeded")
 
@@ -216,7 +216,7 @@ async def test_a_commit_that_agents_cannot_get_is_looked_for_again(
         "synced_commit": "",
     }
     await pod.write(told, pod.synced(told, **failed))
-    await fleet.until_told("commit", new)
+    await fleet.until_published("commit", new)
     await eventually(running.idle, "the pass")
     assert asked < fleet.listings() <= asked + 2
 
@@ -227,7 +227,7 @@ async def test_a_remote_that_is_down_is_asked_rarely(
     """The failure is told; passes in between ask nobody; it heals by itself."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
-    await fleet.until_told("commit", branch_tips(fleet.repository)["main"])
+    await fleet.until_published("commit", branch_tips(fleet.repository)["main"])
     await fleet.until("NoGatewaysDiscovered")
     second = commit_files(fleet.repository, {"a": "2"})
     fleet.served.server.faults.set(GitFault("error"))
@@ -244,7 +244,7 @@ async def test_a_remote_that_is_down_is_asked_rarely(
         fleet.served.server.faults.clear()
     running.clock.skipped += 30
     running.wake(fleet)
-    await fleet.until_told("commit", second)
+    await fleet.until_published("commit", second)
     await fleet.until("NoGatewaysDiscovered")
 
 
@@ -276,7 +276,7 @@ async def test_wrong_credentials_are_told_and_heal(
     assert wrong not in json.dumps(await fleet.status())
     await fleet.secret("git-auth", username="git", token=PASSWORD)
     await fleet.request()
-    told = await fleet.until_told("commit", branch_tips(repository)["main"])
+    told = await fleet.until_published("commit", branch_tips(repository)["main"])
     assert told["authType"] == "token"
     await fleet.until("InsecureTransport", "SourceTrusted")
     said = [await fleet.admin.list(gvr, fleet.namespace) for gvr in (*WRITTEN, EVENTS)]
@@ -299,9 +299,9 @@ async def test_a_restart_writes_nothing(
     asked = fleet.listings()
     async with running_controller(connection, tmp_path / "second") as second:
 
-        async def looked() -> bool:
+        async def is_polled() -> bool:
             return fleet.listings() > asked and await second.idle()
 
-        await eventually(looked, "the first pass")
+        await eventually(is_polled, "the first poll")
     assert await fleet.status() == before
     assert fleet.listings() == asked + 1

@@ -43,24 +43,24 @@ def site(tmp_path: Path) -> Iterator[EngineHarness]:
 
 
 class Counted:
-    """How often the whole commit was laid out, and the whole disk looked at."""
+    """How often the whole commit was laid out, and the whole disk surveyed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.layouts = self.looks = 0
+        self.layouts = self.surveys = 0
         whole, live = sync.layouts.layout_for_selection, DataVolume.survey
 
         def laid_out(*args: object) -> object:
             self.layouts += 1
             return whole(*args)  # type: ignore[arg-type]
 
-        def looked(
+        def counting_survey(
             applier: DataVolume, where: SurveyScope, manifest: Manifest | None = None
         ) -> LiveTree:
-            self.looks += 1
+            self.surveys += 1
             return live(applier, where, manifest)
 
         monkeypatch.setattr(sync.layouts, "layout_for_selection", laid_out)
-        monkeypatch.setattr(DataVolume, "survey", looked)
+        monkeypatch.setattr(DataVolume, "survey", counting_survey)
 
 
 async def _cold(site: EngineHarness) -> tuple[bytes, bytes]:
@@ -93,7 +93,7 @@ async def test_a_warm_engine_plans_what_a_cold_one_plans(
         with monkeypatch.context() as patch:
             counted = Counted(patch)
             planned = await site.engine.plan(site.order())
-            assert (counted.layouts, counted.looks) == (whole, 1)
+            assert (counted.layouts, counted.surveys) == (whole, 1)
         assert (plans.to_json(planned.plan), manifests.encode(planned.manifest)) == expected
         await site.engine.sync(site.order())
 
@@ -120,7 +120,7 @@ async def test_a_manifest_is_read_again_only_if_it_is_another_one(
     assert site.applier.manifest() == second
 
 
-class Hands:
+class ManualClock:
     """A clock that stands until it is moved."""
 
     seconds = 0.0
@@ -133,28 +133,28 @@ class Hands:
 
 
 @pytest.mark.parametrize(
-    ("waited", "roots", "looks"),
+    ("waited", "roots", "surveys"),
     [
         (0.0, (), 1),
         (MAX_PREFETCH_AGE_SECONDS + 1, (), 2),
         (0.0, (ManagedRoot("elsewhere", "dir"),), 2),
     ],
 )
-async def test_a_look_ahead_counts_if_it_is_fresh_and_the_right_one(
+async def test_a_prefetch_counts_if_it_is_fresh_and_the_right_one(
     site: EngineHarness,
     monkeypatch: pytest.MonkeyPatch,
     waited: float,
     roots: tuple[ManagedRoot, ...],
-    looks: int,
+    surveys: int,
 ) -> None:
-    """An old one, or one at other places, is taken again."""
+    """An old one, or one of other roots, is repeated."""
     await site.engine.sync(site.order())
     manifest = site.applier.manifest()
     assert manifest is not None
-    counted, hands = Counted(monkeypatch), Hands()
-    watching = VolumeInspector(site.applier, hands)
+    counted, clock = Counted(monkeypatch), ManualClock()
+    watching = VolumeInspector(site.applier, clock)
     watching.prefetch()
-    hands.seconds += waited
+    clock.seconds += waited
     found = watching.inspect((*manifest.roots, *roots))
-    assert counted.looks == looks
+    assert counted.surveys == surveys
     assert set(found.live_tree.files) == set(site.files)

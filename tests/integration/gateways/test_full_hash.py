@@ -37,19 +37,19 @@ async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> No
     """DRF-1: the time since the last one goes on while nobody runs."""
     clock, policy = WallClock(), SyncPolicy(full_hash_seconds=24 * HOUR)
     with engine_harness(tmp_path) as site:
-        work = await site.hands(clock)
+        work = await site.operations(clock)
         await work.sync(site.order(), Interrupt(), trigger="")
         _altered_unseen(site.data / VIEW)
         found = []
         for _ in range(3):
             clock.hours += 10
-            watch = DriftWatch(await site.hands(clock), clock)
+            watch = DriftWatch(await site.operations(clock), clock)
             await watch.check(policy, GlobSet(()))
             assert watch.drift is not None
             found.append(watch.drift.modified)
         assert found == [(), (), (VIEW,)]
         clock.hours -= 10
-        again = await site.hands(clock)
+        again = await site.operations(clock)
         assert again.state.hashed is not None
         assert again.state.hashed > clock.now(), "a clock that was set back"
         watch = DriftWatch(again, clock)

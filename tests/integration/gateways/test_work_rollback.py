@@ -28,7 +28,7 @@ def site(tmp_path: Path) -> Iterator[EngineHarness]:
 
 async def _synced_twice(site: EngineHarness) -> tuple[GatewayOperations, str, dict[str, bytes]]:
     """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
-    work = await site.hands()
+    work = await site.operations()
     await work.sync(site.order(), Interrupt(), trigger="")
     before = site.files
     bad = site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
@@ -82,7 +82,7 @@ async def test_a_crash_after_a_rollback_does_not_undo_it(
         with pytest.raises(Killed):
             await work.rollback("site", "")
     assert site.files == before
-    later = await site.hands()
+    later = await site.operations()
     assert later.state.rollback == ""
     await later.rollback("site", "")
     assert site.files == before
@@ -96,7 +96,7 @@ async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
     site: EngineHarness, request_value: str
 ) -> None:
     """A request that outlived its volume is heeded on the next one without an error."""
-    work = await site.hands()
+    work = await site.operations()
     assert await work.rollback(request_value, "") is False
     assert (work.state.rollback, work.state.pending) == (request_value, ())
     await work.sync(site.order(), Interrupt(), trigger="")

@@ -216,7 +216,7 @@ def _get(url: str) -> tuple[int, str]:
 class AgentHarness:
     """One pod's surroundings: cluster objects, mounted files, repository, gateway."""
 
-    desk: LocalCluster
+    cluster: LocalCluster
     namespace: str
     directory: Path
     served: RunningGitServer
@@ -232,9 +232,9 @@ class AgentHarness:
     repository_name: str = "site"
 
     def __post_init__(self) -> None:
-        self.admin = ApiUser(self.desk, "admin", self.namespace)
+        self.admin = ApiUser(self.cluster, "admin", self.namespace)
         self.repository = self.served.create(self.repository_name, SITE)
-        self.say_pod(service_path=SERVICE)
+        self.annotate_pod(service_path=SERVICE)
         self.token_file = self.directory / "apiKey"
         self.token_file.write_text(TOKEN)
         self._make_rights()
@@ -296,7 +296,7 @@ class AgentHarness:
         """The first report that has these fields."""
         last: list[AgentReport | None] = [None]
 
-        def found() -> AgentReport | None:
+        def matching_report() -> AgentReport | None:
             last[0] = report = self.report
             matches = report is not None and all(
                 getattr(report, name) == value for name, value in fields.items()
@@ -304,7 +304,7 @@ class AgentHarness:
             return report if matches else None
 
         try:
-            report = eventually(found, what, seconds=seconds)
+            report = eventually(matching_report, what, seconds=seconds)
         except AssertionError as error:
             tail = self.agent.log.read_text()[-3000:]
             raise AssertionError(f"{error}\nreport: {last[0]}\nlog: {tail}") from None
@@ -323,16 +323,16 @@ class AgentHarness:
         )
 
     def await_booted(self) -> None:
-        """The agent has looked at what the gateway's first boot left; until then it repairs."""
+        """The agent has checked what the gateway's first boot left; until then it repairs."""
 
-        def looked() -> bool:
+        def is_checked() -> bool:
             return not json.loads((self.data / AGENT_STATE_PATH).read_bytes()).get("boots")
 
-        eventually(looked, "the look after the first boot")
+        eventually(is_checked, "the check after the first boot")
 
     # the pod
 
-    def say_pod(self, **annotations: str) -> None:
+    def annotate_pod(self, **annotations: str) -> None:
         """Change the pod's annotations, underscores standing for dashes."""
         self.annotations |= annotations
         folder = self.directory / "podinfo"
@@ -383,7 +383,7 @@ class AgentHarness:
         return f"agent-{self.namespace}"
 
     def _config(self) -> Path:
-        document = yaml.safe_load(self.desk.user_kubeconfig(self._user).read_text())
+        document = yaml.safe_load(self.cluster.user_kubeconfig(self._user).read_text())
         document["clusters"][0]["cluster"]["server"] = self.relay.url
         path = self.directory / "agent.kubeconfig"
         path.write_text(yaml.safe_dump(document))
@@ -410,18 +410,18 @@ class AgentHarness:
 
 
 @contextlib.contextmanager
-def agent_harness(desk: LocalCluster, namespace: str, directory: Path) -> Iterator[AgentHarness]:
-    """A bench whose agent has not been started yet, and is gone afterwards."""
+def agent_harness(cluster: LocalCluster, namespace: str, directory: Path) -> Iterator[AgentHarness]:
+    """A harness whose agent has not been started yet, and is gone afterwards."""
     data = directory / "data"
     data.mkdir()
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(http_server.running_git_server(directory / "srv"))
         gateway = stack.enter_context(gateways.running_gateway(data, token=TOKEN))
-        relay = ApiRelay(desk.server)
+        relay = ApiRelay(cluster.server)
         stack.callback(relay.close)
-        bench = AgentHarness(desk, namespace, directory, served, gateway, data, relay)
-        stack.callback(bench.agent.kill)
-        yield bench
+        harness = AgentHarness(cluster, namespace, directory, served, gateway, data, relay)
+        stack.callback(harness.agent.kill)
+        yield harness
 
 
 def unchanged_for(seconds: float, look: Any) -> bool:

@@ -65,7 +65,7 @@ class CrashRunner:
         copy_tree(template, copied)
         return copied
 
-    def places(self, template: Path, act: str, *, armed: str = "", **extra: str) -> list[str]:
+    def kill_points(self, template: Path, act: str, *, armed: str = "", **extra: str) -> list[str]:
         """The deaths that `act` can die, as `name=kill@visit`.
 
         Every place is there with its first visit. Of later visits those are left out that

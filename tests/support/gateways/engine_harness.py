@@ -114,11 +114,11 @@ class EngineHarness:
         )
         return replace(made, **changes)  # type: ignore[arg-type]
 
-    async def hands(self, clock: Clock | None = None) -> GatewayOperations:
-        """An agent's hands, as after a start; nobody is asked to scan."""
+    async def operations(self, clock: Clock | None = None) -> GatewayOperations:
+        """The operations of an agent after its start; scans are not expected."""
 
         def nobody(_: object) -> Any:
-            raise AssertionError("nobody is asked to scan")
+            raise AssertionError("unexpected scan")
 
         metrics = AgentMetrics(CollectorRegistry())
         work = GatewayOperations(self.applier, self.store, nobody, clock or SystemClock(), metrics)

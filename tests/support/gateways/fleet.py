@@ -254,15 +254,15 @@ class Fleet:
         except AssertionError as error:
             raise AssertionError(f"{error}; is {await self.condition(kind, name)}") from None
 
-    async def told(self, name: str = "site") -> dict[str, str]:
-        """What the agents are told."""
+    async def published(self, name: str = "site") -> dict[str, str]:
+        """The keys of the metadata ConfigMap."""
         found = await self.find(CONFIG_MAPS, f"ignition-sync-metadata-{name}")
         data: dict[str, str] = (found or {}).get("data") or {}
         return data
 
-    async def until_told(self, key: str, value: str, name: str = "site") -> dict[str, str]:
+    async def until_published(self, key: str, value: str, name: str = "site") -> dict[str, str]:
         async def look() -> dict[str, str]:
-            data = await self.told(name)
+            data = await self.published(name)
             return data if data.get(key) == value else {}
 
         return await eventually(look, f"{key}={value} in the metadata of {name}")

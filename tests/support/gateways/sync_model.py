@@ -87,19 +87,21 @@ class DiskModel:
         self.files[path] = content
         self.stats[path] = FileStat(len(content), self.writes, self.writes)
 
-    def look(self, layout: Layout, manifest: Manifest | None) -> LiveTree:
-        """What a walk over the managed places finds."""
+    def survey(self, layout: Layout, manifest: Manifest | None) -> LiveTree:
+        """The live tree, as a survey of the managed roots finds it."""
         where = live_trees.survey_scope(layout.roots, manifest)
-        walk, look = frozenset(where.walk), frozenset(where.stat_only)
+        walk, stat_only = frozenset(where.walk), frozenset(where.stat_only)
 
-        def seen(path: str) -> bool:
-            return not is_protected(path) and (path in look or live_trees.is_within(path, walk))
+        def is_surveyed(path: str) -> bool:
+            return not is_protected(path) and (
+                path in stat_only or live_trees.is_within(path, walk)
+            )
 
-        others = {path: kind for path, kind in self.others.items() if seen(path)}
-        others |= {path: "protected" for path in self._protected() if not seen(path)}
+        others = {path: kind for path, kind in self.others.items() if is_surveyed(path)}
+        others |= {path: "protected" for path in self._protected() if not is_surveyed(path)}
         return LiveTree(
-            files={path: stat for path, stat in self.stats.items() if seen(path)},
-            directories=frozenset(path for path in self.directories if seen(path)),
+            files={path: stat for path, stat in self.stats.items() if is_surveyed(path)},
+            directories=frozenset(path for path in self.directories if is_surveyed(path)),
             others=others,
         )
 
@@ -163,7 +165,7 @@ class GatewayModel:
             self.routing, self.pod, SourceRevision(commit.id, "main", 1), cr_name="site"
         )
         layout = layouts.layout_for_selection(commit.listing, chosen)
-        live = self.disk.look(layout, self.manifest)
+        live = self.disk.survey(layout, self.manifest)
         doubtful = changing.paths_to_hash(layout, self.manifest, live.files)
         hashes = {path: hashlib.sha256(self.disk.files[path]).hexdigest() for path in doubtful}
         found = changing.find_changes(layout, self.manifest, live.files, hashes)

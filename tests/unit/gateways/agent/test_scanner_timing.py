@@ -29,13 +29,13 @@ class Script(GatewayClient):
     def __init__(self, *answers: GatewayAnswer) -> None:
         self._answers: Iterator[GatewayAnswer] = iter(answers)
         self._last = answers[-1]
-        self.asked: list[tuple[str, float]] = []
+        self.requests: list[tuple[str, float]] = []
 
     async def request(
         self, method: str, url: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> GatewayAnswer:
         if not url.endswith("/system/gwinfo"):
-            self.asked.append((method, round(asyncio.get_running_loop().time(), 3)))
+            self.requests.append((method, round(asyncio.get_running_loop().time(), 3)))
         return next(self._answers, self._last)
 
     @contextlib.asynccontextmanager
@@ -58,7 +58,7 @@ async def test_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(REFUSED, OLD, GatewayAnswer(500), GatewayAnswer(200), NEW)
     result = await _scan(monkeypatch, script)
     assert result.text == "config=200"
-    assert script.asked == [("GET", 0), ("GET", 2), ("POST", 2), ("POST", 6), ("GET", 6)]
+    assert script.requests == [("GET", 0), ("GET", 2), ("POST", 2), ("POST", 6), ("GET", 6)]
 
 
 async def test_no_fourth_try(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +66,14 @@ async def test_no_fourth_try(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(REFUSED)
     result = await _scan(monkeypatch, script)
     assert result.reason == "GatewayUnreachable"
-    assert script.asked == [("GET", 0), ("GET", 2), ("GET", 6)]
+    assert script.requests == [("GET", 0), ("GET", 2), ("GET", 6)]
 
 
 async def test_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateway is looked at twice a second, through an outage of its own as well."""
     script = Script(OLD, GatewayAnswer(200), BUSY, REFUSED, GatewayAnswer(503), NEW)
     assert (await _scan(monkeypatch, script)).text == "config=200"
-    assert [when for _, when in script.asked] == [0, 0, 0, 0.5, 1, 1.5]
+    assert [when for _, when in script.requests] == [0, 0, 0, 0.5, 1, 1.5]
 
 
 async def test_completion_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,5 +89,5 @@ async def test_foreign_scan_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> 
     script = Script(BUSY)
     result = await _scan(monkeypatch, script)
     assert result.reason == "ScanIncomplete"
-    posts = [when for method, when in script.asked if method == "POST"]
+    posts = [when for method, when in script.requests if method == "POST"]
     assert posts == [pytest.approx(60)]

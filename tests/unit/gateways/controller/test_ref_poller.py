@@ -45,7 +45,7 @@ class _World:
         self.resolver = _Resolver()
         self.queued: list[Key] = []
         self.results: list[str] = []
-        self.asking = RefPoller(
+        self.poller = RefPoller(
             self.resolver,  # type: ignore[arg-type]
             PendingCalls(self.queued.append),
             self.clock,
@@ -62,14 +62,14 @@ class _World:
         **more: Any,
     ) -> PollResult:
         question = PollQuery(REMOTE, "f", ref, request, **more)
-        return await self.asking.poll(KEY, question, ANONYMOUS, interval_seconds=interval)
+        return await self.poller.poll(KEY, question, ANONYMOUS, interval_seconds=interval)
 
 
 async def test_in_between_nobody_is_asked() -> None:
     """Passes within the interval cost nothing; after it the remote is asked once."""
     world = _World()
     first = await world.ask()
-    due = world.asking.seconds_until_due(first)
+    due = world.poller.seconds_until_due(first)
     assert due is not None
     assert 54 <= due <= 66
     for _ in range(10):
@@ -84,7 +84,7 @@ async def test_without_polling_only_news_is_asked_for() -> None:
     """Time passes; a request or another ref asks at once, for an answer of now."""
     world = _World()
     first = await world.ask(interval=None)
-    assert world.asking.seconds_until_due(first) is None
+    assert world.poller.seconds_until_due(first) is None
     world.clock.seconds += 1_000_000
     assert await world.ask(interval=None) is first
     await world.ask(interval=None, request="now")
@@ -108,11 +108,11 @@ async def test_a_commit_that_an_agent_cannot_get_is_proven_anew() -> None:
     world = _World()
     lost = "a" * 40
     await world.ask(interval=None)
-    assert not world.asking.is_reported_missing(KEY, lost)
+    assert not world.poller.is_reported_missing(KEY, lost)
     for _ in range(3):
         await world.ask(interval=None, missing_commit=lost)
-    assert world.asking.is_reported_missing(KEY, lost)
-    assert not world.asking.is_reported_missing(KEY, "b" * 40)
+    assert world.poller.is_reported_missing(KEY, lost)
+    assert not world.poller.is_reported_missing(KEY, "b" * 40)
     assert world.resolver.forgotten == [lost]
     assert world.resolver.patience == [10.0, 0.0]
 
@@ -123,7 +123,7 @@ async def test_what_only_a_person_can_fix_waits_five_minutes() -> None:
     world.resolver.errors = [Stalled("AuthFailed", "no")]
     first = await world.ask()
     assert first.error is not None
-    assert world.asking.seconds_until_due(first) == 300.0
+    assert world.poller.seconds_until_due(first) == 300.0
     world.clock.seconds += 299
     assert await world.ask() is first
     world.clock.seconds += 2
@@ -137,13 +137,13 @@ async def test_passing_faults_back_off_and_a_new_question_resets() -> None:
     world.resolver.errors = [Retryable("Timeout", "slow")] * 20
     waits = []
     for _ in range(10):
-        wait = world.asking.seconds_until_due(await world.ask())
+        wait = world.poller.seconds_until_due(await world.ask())
         assert wait is not None
         waits.append(wait)
         world.clock.seconds += wait + 0.1
     assert 4 <= waits[0] <= 6
     assert 240 <= waits[-1] <= 360
-    wait = world.asking.seconds_until_due(await world.ask(ref="other"))
+    wait = world.poller.seconds_until_due(await world.ask(ref="other"))
     assert wait is not None
     assert wait <= 6
 
@@ -160,7 +160,7 @@ async def test_who_is_forgotten_begins_anew() -> None:
     """A CR of the same name shares nothing with the one that is gone."""
     world = _World()
     await world.ask()
-    world.asking.forget(KEY)
+    world.poller.forget(KEY)
     await world.ask()
     assert len(world.resolver.patience) == 2
 

@@ -20,7 +20,7 @@ CRASH = controller.failure_outcome(RuntimeError("canary"))
 WELL = Outcome(Verdict("True", "Synced", "m"))
 
 
-class Told:
+class Reports:
     """Stands in for the reporter and for the recorder of events."""
 
     def __init__(self) -> None:
@@ -53,32 +53,32 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def reports() -> Reports:
     """A count that has not begun."""
-    return Told()
+    return Reports()
 
 
-async def test_the_third_crash_in_a_row_is_an_event(told: Told) -> None:
+async def test_the_third_crash_in_a_row_is_an_event(reports: Reports) -> None:
     """Once; other IgnitionSyncs and passes that were put off change nothing."""
-    await told.passed(CRASH, CRASH, key=OTHER)
-    assert await told.passed(CRASH, Outcome.postponed(1.0), CRASH) == 0
-    assert await told.passed(CRASH) == 1
-    assert told.events == [("site", "Warning", controller.INTERNAL, "7")]
-    assert await told.passed(CRASH, CRASH) == 1
+    await reports.passed(CRASH, CRASH, key=OTHER)
+    assert await reports.passed(CRASH, Outcome.postponed(1.0), CRASH) == 0
+    assert await reports.passed(CRASH) == 1
+    assert reports.events == [("site", "Warning", controller.INTERNAL, "7")]
+    assert await reports.passed(CRASH, CRASH) == 1
 
 
 @pytest.mark.parametrize("end", [WELL, Outcome.gone()], ids=["well", "gone"])
-async def test_a_pass_that_ends_begins_the_count_anew(told: Told, end: Outcome) -> None:
+async def test_a_pass_that_ends_begins_the_count_anew(reports: Reports, end: Outcome) -> None:
     """Two crashes, an end, two crashes: none of them calls for a person."""
-    assert await told.passed(CRASH, CRASH, end, CRASH, CRASH) == 0
-    assert await told.passed(CRASH) == 1
-    assert await told.passed(end, CRASH, CRASH, CRASH) == 2
+    assert await reports.passed(CRASH, CRASH, end, CRASH, CRASH) == 0
+    assert await reports.passed(CRASH) == 1
+    assert await reports.passed(end, CRASH, CRASH, CRASH) == 2
 
 
-async def test_the_condition_tells_of_the_first(told: Told) -> None:
+async def test_the_condition_tells_of_the_first(reports: Reports) -> None:
     """The status is written as always, and by itself it makes no event."""
-    await told.passed(CRASH, WELL)
-    first, second = told.outcomes
+    await reports.passed(CRASH, WELL)
+    first, second = reports.outcomes
     assert (first.ready, first.backoff) == (CRASH.ready, True)
     new = status.build_status({}, first, generation=1, now=datetime.now(UTC))
     assert condition_events({}, new, first) == ()

@@ -23,7 +23,7 @@ from windlass.runtime.outcome import Outcome
 SOURCE = CommitSource(COMMIT, "main", "https://h/x")
 
 
-def _tally(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
+def _fleet(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
     ones = [discovered_gateway(f"g{number}", **changes) for number in range(len(said))]
     reports = {
         one.observed_pod.uid: synced_report(one, **words)
@@ -33,7 +33,7 @@ def _tally(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
     return gateway_status.fleet_status(ones, reports, GOAL)
 
 
-GOOD = Findings("h/x", SOURCE, _tally({}, {}), due_seconds=60.0)
+GOOD = Findings("h/x", SOURCE, _fleet({}, {}), due_seconds=60.0)
 
 
 def _condition(outcome: Outcome, kind: str) -> tuple[str, str]:
@@ -62,9 +62,9 @@ _ORDER: list[tuple[str, dict[str, Any]]] = [
     ("CloneFailed", {"failure": _AUTH}),
     ("ProfilesInvalid", {"problems": ("x",)}),
     ("ApiKeyMissing", {"api_key_problem": _KEY}),
-    ("NoGatewaysDiscovered", {"fleet": _tally()}),
-    ("SyncFailed", {"fleet": _tally({"sync_status": "Error", "reason": "DiskFull"}, {})}),
-    ("SyncInProgress", {"fleet": _tally(None, {})}),
+    ("NoGatewaysDiscovered", {"fleet": _fleet()}),
+    ("SyncFailed", {"fleet": _fleet({"sync_status": "Error", "reason": "DiskFull"}, {})}),
+    ("SyncInProgress", {"fleet": _fleet(None, {})}),
     ("Reconciling", {"step_errors": ("x: Timeout",)}),
 ]
 
@@ -89,22 +89,22 @@ def test_the_first_reason_speaks(first: int) -> None:
         ({"problems": ("x",)}, True, False, "", 60.0),
         ({"api_key_problem": _KEY}, False, True, "Reconciling", 15.0),
         ({"failure": _AUTH, "api_key_problem": _KEY}, True, False, "AuthFailed", 15.0),
-        ({"fleet": _tally()}, False, False, "", 60.0),
+        ({"fleet": _fleet()}, False, False, "", 60.0),
         (
-            {"fleet": _tally({"sync_status": "Error", "reason": "UnsafePath"})},
+            {"fleet": _fleet({"sync_status": "Error", "reason": "UnsafePath"})},
             True,
             False,
             "UnsafePath",
             60.0,
         ),
         (
-            {"fleet": _tally({"sync_status": "Error", "reason": "DiskFull"})},
+            {"fleet": _fleet({"sync_status": "Error", "reason": "DiskFull"})},
             False,
             True,
             "SyncInProgress",
             60.0,
         ),
-        ({"fleet": _tally(None)}, False, True, "", 60.0),
+        ({"fleet": _fleet(None)}, False, True, "", 60.0),
         ({"fleet": None}, False, True, "", 60.0),
     ],
 )
@@ -126,11 +126,11 @@ def test_stalled_and_reconciling_follow_the_cause(
             f"2 of 2 gateways synced to {COMMIT[:7]}",
         ),
         (
-            {"fleet": _tally(None, {})},
+            {"fleet": _fleet(None, {})},
             f"1 of 2 gateways synced; waiting for g0 to reach main@{COMMIT[:7]}",
         ),
         (
-            {"fleet": _tally(None, {}), "source": None},
+            {"fleet": _fleet(None, {}), "source": None},
             "1 of 2 gateways synced; waiting for a commit",
         ),
     ],
@@ -158,8 +158,8 @@ def test_a_failing_look_keeps_what_was() -> None:
     ("changes", "warns"),
     [
         ({"failure": Retryable("Timeout", "x")}, True),
-        ({"fleet": _tally({"sync_status": "Error", "reason": "DiskFull"})}, True),
-        ({"fleet": _tally(None)}, False),
+        ({"fleet": _fleet({"sync_status": "Error", "reason": "DiskFull"})}, True),
+        ({"fleet": _fleet(None)}, False),
         ({"api_key_problem": _KEY}, True),
     ],
 )
@@ -199,7 +199,7 @@ def test_messages_are_bounded() -> None:
     assert all(len(one.message) <= 1024 for one in found.conditions)
 
 
-def _moment(**changes: Any) -> StatusChange:
+def _change(**changes: Any) -> StatusChange:
     base = StatusChange("7", 1, IgnitionSyncStatus(), SOURCE, SOURCE, None, None, False)
     return replace(base, **changes)
 
@@ -209,22 +209,22 @@ def test_moved_refs_are_told() -> None:
     new = CommitSource("b" * 40, "main", "https://h/x")
     tag = ResolvedRef("b" * 40, "refs/tags/main", "tag")
     branch = ResolvedRef("b" * 40, "refs/heads/main", "branch")
-    (told,) = events.derive_events(_moment(source=new, resolution=tag))
+    (told,) = events.derive_events(_change(source=new, resolution=tag))
     assert (told.weight, told.reason) == ("Warning", "TagMoved")
     assert "a" * 12 in told.message
-    (told,) = events.derive_events(_moment(source=new, resolution=branch))
+    (told,) = events.derive_events(_change(source=new, resolution=branch))
     assert (told.weight, told.reason) == ("Normal", "RefUpdated")
     other = CommitSource("b" * 40, "v2", "https://h/x")
-    (told,) = events.derive_events(_moment(source=other, resolution=tag))
+    (told,) = events.derive_events(_change(source=other, resolution=tag))
     assert told.reason == "RefUpdated"
-    assert events.derive_events(_moment()) == ()
-    assert events.derive_events(_moment(previous_source=None)) == ()
+    assert events.derive_events(_change()) == ()
+    assert events.derive_events(_change(previous_source=None)) == ()
 
 
 def test_gateways_are_told_once() -> None:
     """What the stored status says already is no news."""
-    bare = _tally(None, agent="missing")
-    told = events.derive_events(_moment(fleet=bare))
+    bare = _fleet(None, agent="missing")
+    told = events.derive_events(_change(fleet=bare))
     assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
     assert [one.message for one in told] == [
         "1 gateway (was 0)",
@@ -232,13 +232,13 @@ def test_gateways_are_told_once() -> None:
     ]
     fields = conditions.build_outcome(replace(GOOD, fleet=bare)).fields
     stored = _stored(fields)
-    assert events.derive_events(_moment(fleet=bare, status=stored)) == ()
+    assert events.derive_events(_change(fleet=bare, status=stored)) == ()
 
 
 def _transition(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str]]:
     """The events of one gateway that reported one thing, then another."""
-    stored = _stored(conditions.build_outcome(replace(GOOD, fleet=_tally(before))).fields)
-    told = events.derive_events(_moment(fleet=_tally(now), status=stored))
+    stored = _stored(conditions.build_outcome(replace(GOOD, fleet=_fleet(before))).fields)
+    told = events.derive_events(_change(fleet=_fleet(now), status=stored))
     return [(one.weight, one.reason) for one in told if one.reason != "SyncCompleted"]
 
 
@@ -282,7 +282,7 @@ def test_a_completed_sync_says_what_it_took() -> None:
     """Files, scans and the longest time of all gateways together."""
     first = {"files_changed": 3, "last_scan_result": "projects=200", "last_sync_duration": "2.5s"}
     second = {"files_changed": 4, "last_scan_result": "projects=200", "last_sync_duration": "soon"}
-    found = events.derive_events(_moment(fleet=_tally(first, second)))
+    found = events.derive_events(_change(fleet=_fleet(first, second)))
     (told,) = [one for one in found if one.reason == "SyncCompleted"]
     assert told.message == (
         "2 of 2 gateways synced: 7 files changed, scan projects=200, longest sync 2.5 s"

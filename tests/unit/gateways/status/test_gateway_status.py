@@ -18,12 +18,12 @@ from windlass.gateways.wire.routing import Routing, RoutingMapping, RoutingProfi
 MAPPINGS = (RoutingMapping("a", "projects"),)
 
 
-def _goal(**profiles: RoutingProfile) -> SyncTarget:
+def _target(**profiles: RoutingProfile) -> SyncTarget:
     wanted = Routing(profiles=profiles)
     return SyncTarget(COMMIT, wanted, routing.hash_routing(wanted))
 
 
-def _tally(
+def _fleet(
     *rows: tuple[DiscoveredGateway, AgentReport | None], goal: SyncTarget = GOAL
 ) -> FleetStatus:
     reports = {one.observed_pod.uid: said for one, said in rows if said is not None}
@@ -48,7 +48,7 @@ def test_synced_means_commit_and_routing_of_this_pod(
     changes: dict[str, Any], status: str, counts: bool
 ) -> None:
     """Anything else is not counted, and shown as what it is."""
-    found = _tally((ONE, synced_report(ONE, **changes)))
+    found = _fleet((ONE, synced_report(ONE, **changes)))
     assert found.gateways[0].status == status
     assert found.synced == counts
     assert found.all_synced is counts
@@ -57,7 +57,7 @@ def test_synced_means_commit_and_routing_of_this_pod(
 def test_without_a_commit_nobody_is_synced() -> None:
     """An empty report does not match an empty wish."""
     goal = SyncTarget("", GOAL.routing, GOAL.routing_hash)
-    assert _tally((ONE, synced_report(ONE, goal)), goal=goal).synced == 0
+    assert _fleet((ONE, synced_report(ONE, goal)), goal=goal).synced == 0
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_without_a_commit_nobody_is_synced() -> None:
 def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reason: str) -> None:
     """What is broken in the pod is told, whatever was reported before."""
     one = discovered_gateway("one", **changes)
-    (row,) = _tally((one, synced_report(one))).gateways
+    (row,) = _fleet((one, synced_report(one))).gateways
     assert (row.status, row.reason) == (status, reason)
     assert not row.is_synced
     assert row.message
@@ -88,21 +88,21 @@ def test_an_unreadable_report_is_said_to_be_one() -> None:
 
 def test_dry_runs_and_pauses_are_left_out() -> None:
     """With none but them all is well; with nobody at all it is not."""
-    goal = _goal(
+    goal = _target(
         dry=RoutingProfile(MAPPINGS, dry_run=True), held=RoutingProfile(MAPPINGS, paused=True)
     )
     dry, held = discovered_gateway("a", profile="dry"), discovered_gateway("b", profile="held")
-    found = _tally((dry, synced_report(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
+    found = _fleet((dry, synced_report(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
     assert found.all_synced
     assert found.message == "0 of 0 gateways synced (1 dry-run, 1 paused)"
     assert [row.status for row in found.gateways] == ["DryRun", "Paused"]
-    assert not _tally().all_synced
+    assert not _fleet().all_synced
 
 
 def test_the_message_names_what_is_missing() -> None:
     """Counts that are zero are not spoken of."""
     bare, old = discovered_gateway("bare", agent="missing"), discovered_gateway("old")
-    found = _tally(
+    found = _fleet(
         (ONE, synced_report(ONE)), (bare, None), (old, synced_report(old, degraded=True))
     )
     assert found.message == "2 of 3 gateways synced (1 missing sidecar, 1 degraded)"
@@ -113,13 +113,13 @@ def test_the_message_names_what_is_missing() -> None:
 def test_rows_repeat_what_the_agent_said() -> None:
     """With the limits of the status."""
     said = synced_report(ONE, drift=DriftCounts(1, 2, 3), degraded=True, projects_synced=("x",))
-    (row,) = summary.status_rows(_tally((ONE, said)))
+    (row,) = summary.status_rows(_fleet((ONE, said)))
     assert row["podUID"] == "uid-one"
     assert row["servicePath"] == "services/a"
     assert row["drift"] == {"modified": 1, "missing": 2, "extra": 3}
     assert row["degraded"] is True
     many = [discovered_gateway(f"g{n:03d}") for n in range(300)]
-    assert len(summary.status_rows(_tally(*((one, None) for one in many)))) == 256
+    assert len(summary.status_rows(_fleet(*((one, None) for one in many)))) == 256
 
 
 def test_the_moment_all_had_it_is_kept() -> None:

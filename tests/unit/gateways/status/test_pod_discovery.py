@@ -12,7 +12,7 @@ from windlass.gateways.status.pod_discovery import Discovery, ObservedPod, PodCl
 SITE = PodClaim("site")
 
 
-def _found(*pods: ObservedPod, claims: tuple[PodClaim, ...] = (SITE,)) -> Discovery:
+def _discover(*pods: ObservedPod, claims: tuple[PodClaim, ...] = (SITE,)) -> Discovery:
     return pod_discovery.discover_gateways(claims[0], claims, pods)
 
 
@@ -31,7 +31,7 @@ def _found(*pods: ObservedPod, claims: tuple[PodClaim, ...] = (SITE,)) -> Discov
 )
 def test_phases_decide_who_counts(pod: ObservedPod, counts: bool, reports: bool) -> None:
     """Every row of the table; rights are given in all of them."""
-    found = _found(pod)
+    found = _discover(pod)
     assert bool(found.gateways) is counts
     assert bool(found.reporters) is reports
     assert found.service_accounts == ("default",)
@@ -40,39 +40,39 @@ def test_phases_decide_who_counts(pod: ObservedPod, counts: bool, reports: bool)
 @pytest.mark.parametrize("text", ["True", "yes", "false", ""])
 def test_only_true_asks(text: str) -> None:
     """Another value of the annotation asks for nothing."""
-    assert _found(live_pod("a", inject=text)) == Discovery()
+    assert _discover(live_pod("a", inject=text)) == Discovery()
 
 
 def test_a_named_sync_wins() -> None:
     """A pod that names another one is not ours, whatever its labels."""
-    assert not _found(live_pod("a", cr_name="other")).gateways
-    assert _found(live_pod("a", cr_name="site")).gateways
+    assert not _discover(live_pod("a", cr_name="other")).gateways
+    assert _discover(live_pod("a", cr_name="site")).gateways
 
 
 def test_without_a_name_the_only_match_wins() -> None:
     """With two that match it belongs to neither; a selector that does not match is no rival."""
     team = PodClaim("other", LabelSelector(match_labels={"team": "b"}))
-    assert not _found(live_pod("a"), claims=(SITE, PodClaim("other"))).gateways
-    assert _found(live_pod("a"), claims=(SITE, team)).gateways
-    assert not _found(live_pod("a", labels={"team": "b"}), claims=(SITE, team)).gateways
+    assert not _discover(live_pod("a"), claims=(SITE, PodClaim("other"))).gateways
+    assert _discover(live_pod("a"), claims=(SITE, team)).gateways
+    assert not _discover(live_pod("a", labels={"team": "b"}), claims=(SITE, team)).gateways
 
 
 def test_a_selector_binds_named_pods_too() -> None:
     """A pod outside the selector is not ours, even if it says so."""
     mine = PodClaim("site", LabelSelector(match_labels={"team": "a"}))
-    assert not _found(live_pod("a", cr_name="site"), claims=(mine,)).gateways
+    assert not _discover(live_pod("a", cr_name="site"), claims=(mine,)).gateways
 
 
 def test_replicas_get_names_of_their_own() -> None:
     """The first keeps the shared name, so scaling up renames nobody (GDS-4)."""
     label = "apps.kubernetes.io/pod-index"
     pods = [live_pod(f"gw-{n}", labels={label: str(n)}, gateway_name="front") for n in range(3)]
-    assert [one.name for one in _found(*pods).gateways] == ["front", "front-1", "front-2"]
+    assert [one.name for one in _discover(*pods).gateways] == ["front", "front-1", "front-2"]
 
 
 def test_a_name_that_cannot_be_one_is_told() -> None:
     """The gateway is shown under its pod's name, with the problem."""
-    (one,) = _found(live_pod("a", gateway_name="../x")).gateways
+    (one,) = _discover(live_pod("a", gateway_name="../x")).gateways
     assert one.name == "a"
     assert "gateway-name" in one.problem
 
@@ -80,5 +80,5 @@ def test_a_name_that_cannot_be_one_is_told() -> None:
 def test_order_does_not_matter() -> None:
     """The result is by name, accounts once each."""
     pods = [live_pod("b", account="x"), live_pod("a", account="y"), live_pod("c", account="x")]
-    assert _found(*pods) == _found(*reversed(pods))
-    assert _found(*pods).service_accounts == ("x", "y")
+    assert _discover(*pods) == _discover(*reversed(pods))
+    assert _discover(*pods).service_accounts == ("x", "y")

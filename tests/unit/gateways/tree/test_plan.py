@@ -245,7 +245,7 @@ def test_too_large_contents_are_refused() -> None:
     gateway = _gateway(("s", "x"))
     gateway.sync(Commit({"s/a": b"1" * 10}))
     done = gateway.plan(Commit({"s/a": b"1" * 10, "s/b": b"2" * 10}))
-    live = gateway.disk.look(done.layout, gateway.manifest)
+    live = gateway.disk.survey(done.layout, gateway.manifest)
     with pytest.raises(SyncRefused, match="20 bytes"):
         plans.build_plan(
             done.layout,

@@ -14,7 +14,7 @@ from windlass.gateways.wire.metadata_builder import MetadataInputs
 SOURCE = CommitSource(COMMIT, "main", "https://git.example.com/plant/app.git")
 
 
-def _told(annotations: dict[str, str] | None = None, request: str = "", **spec: Any) -> Any:
+def _built(annotations: dict[str, str] | None = None, request: str = "", **spec: Any) -> Any:
     one = ignition_sync(annotations, **spec)
     wish = MetadataInputs(
         routing=metadata_builder.build_routing(one.spec, "plant"),
@@ -28,7 +28,7 @@ def _told(annotations: dict[str, str] | None = None, request: str = "", **spec: 
 
 def test_the_least_spec_tells_the_defaults() -> None:
     """Every key of 2.8 that has a meaning now, as text."""
-    data = _told()
+    data = _built()
     assert data["schema"] == "1"
     assert (data["commit"], data["ref"], data["source"]) == (COMMIT, "main", "fetch")
     assert (data["authType"], data["paused"]) == ("none", "false")
@@ -44,7 +44,7 @@ def test_the_least_spec_tells_the_defaults() -> None:
 
 def test_texts_become_numbers() -> None:
     """Agents parse neither durations nor sizes."""
-    data = _told(
+    data = _built(
         git={"repo": "https://h/x", "ref": "main", "timeout": "1m30s"},
         ignition={"scan": {"mode": "BestEffort", "requestTimeout": "3s"}},
         safety={"maxFileSize": "1Ki", "maxTotalSize": "2Mi", "deletePolicy": "Never"},
@@ -61,23 +61,23 @@ def test_texts_become_numbers() -> None:
 
 def test_a_pause_and_an_end_are_said_outright() -> None:
     """An agent lets a gateway start without data only for these words."""
-    data = _told(paused=True)
+    data = _built(paused=True)
     assert (data["paused"], bool(data["pauseReason"])) == ("true", True)
     assert metadata.decode(metadata_builder.terminating_data(data)).terminating
 
 
 def test_a_request_is_a_short_opaque_word() -> None:
     """It changes with the request, and with nothing else."""
-    one, two = _told(request="2026-01-01"), _told(request="x" * 100_000)
+    one, two = _built(request="2026-01-01"), _built(request="x" * 100_000)
     assert len(one["trigger"]) == len(two["trigger"]) == 16
     assert one["trigger"] != two["trigger"]
-    assert one == _told(request="2026-01-01")
+    assert one == _built(request="2026-01-01")
 
 
 @pytest.mark.parametrize(("text", "told"), [(COMMIT, COMMIT), ("main", ""), ("", "")])
 def test_mass_deletes_are_allowed_for_one_commit(text: str, told: str) -> None:
     """Only a full id allows anything."""
-    data = _told({"ignition-sync.io/allow-mass-delete": text})
+    data = _built({"ignition-sync.io/allow-mass-delete": text})
     assert metadata.decode(data).overrides.mass_delete == told
 
 
@@ -102,7 +102,7 @@ def test_a_pod_is_told_only_objects_that_exist() -> None:
 def test_what_cannot_be_read_is_refused(key: str, text: str) -> None:
     """The error names the key."""
     with pytest.raises(InvalidMetadata, match=key):
-        metadata.decode({**_told(), key: text})
+        metadata.decode({**_built(), key: text})
 
 
 def test_profiles_reach_the_routing() -> None:
