@@ -1,22 +1,22 @@
 """Controller role: one process that leads, or stands by.
 
     controller ── probes, metrics
-        └── while leading: gateways
-                           reverser ── admission webhook (a process of its own)
-                           environments
+      ├── lease
+      └── capabilities, while leading: gateways
+                                       reverser ── admission webhook (a process of its own)
+                                       environments
 
-SIGTERM stops intake, writes what is pending, then releases the lease. Losing the lease ends all
-capabilities at once; the process stays a candidate. No capability writes to the API server or to
-Git without the lease, also not after a pause of the process: both check right before. A capability
-that fails is restarted alone and disturbs no other.
+Components stop in reverse order: capabilities stop intake and write what is pending, then the lease
+is released. Losing the lease ends all capabilities at once; the process stays a candidate. No
+capability writes to the API server or to Git without the lease, also not after a pause of the
+process: both check right before. A capability that fails is restarted alone and disturbs no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from windlass.app.controller_capabilities import (
     ReverserCapability,
     make_git_service,
 )
+from windlass.app.role import Component, Endpoints, Role, run_in_background, wait_for_first
 from windlass.app.settings import Settings
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
@@ -42,8 +43,7 @@ from windlass.runtime.lease import Holder, LeaderElection
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass.telemetry.gateways import GatewayMetrics
 from windlass.telemetry.reverser import ReverserMetrics
-from windlass.web import endpoints
-from windlass.web.server import Server
+from windlass.web.endpoints import Check
 
 _RESTART_SECONDS = 2.0
 
@@ -102,8 +102,6 @@ class ControllerRole:
         self._capabilities = tuple(
             capability for capability in self._build_capabilities() if capability.name in enabled
         )
-        # Set by SIGTERM and SIGINT.
-        self._stopping = asyncio.Event()
 
     def _build_leadership(self) -> LeaderElection:
         settings = self._settings
@@ -148,21 +146,32 @@ class ControllerRole:
         )
 
     async def run(self) -> None:
-        """Run until a signal requests the stop."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
-        async with self._serve_metrics(), self._serve_probes():
-            if not self._settings.leader_elect:
-                await _run_until(self._stopping, self._run_capabilities())
-                return
-            election = asyncio.create_task(self._leadership.run(), name="election")
+        """Run until a signal ends the process."""
+        settings = self._settings
+        served = Endpoints(
+            settings.health_probe_bind_address,
+            settings.metrics_bind_address,
+            self._registry,
+            ready={
+                capability.name: self._readiness(capability) for capability in self._capabilities
+            },
+        )
+        await Role("controller", served, self._components()).run()
+
+    def _components(self) -> tuple[Component, ...]:
+        if not self._settings.leader_elect:
+            return (run_in_background("capabilities", self._run_capabilities),)
+        return (self._lease(), run_in_background("capabilities", self._follow_lease))
+
+    @contextlib.asynccontextmanager
+    async def _lease(self) -> AsyncIterator[asyncio.Task[None]]:
+        """The component that takes part in the election; stopping it releases the lease."""
+        async with run_in_background("election", self._leadership.run) as election:
             try:
-                await _run_until(self._stopping, self._follow_lease())
+                yield election
             finally:
+                # Before the election is cancelled: a renewal that is under way ends first.
                 await self._leadership.release()
-                election.cancel()
-                await asyncio.gather(election, return_exceptions=True)
 
     async def _follow_lease(self) -> None:
         """Run the capabilities while the lease is ours, stand by while it is not."""
@@ -171,7 +180,8 @@ class ControllerRole:
                 _log.info("standing by", lease=self._installation.lease)
             await self._leadership.acquired.wait()
             _log.info("leading", holder=str(self._holder))
-            await _run_until(self._leadership.lost, self._run_capabilities())
+            async with run_in_background("leader", self._run_capabilities) as running:
+                await wait_for_first(self._leadership.lost, running)
 
     def _may_write(self) -> bool:
         return not self._settings.leader_elect or self._leadership.held()
@@ -186,23 +196,7 @@ class ControllerRole:
         finally:
             await self._git.close()
 
-    @contextlib.asynccontextmanager
-    async def _serve_probes(self) -> AsyncIterator[None]:
-        address = self._settings.health_probe_bind_address
-        ready = {capability.name: self._readiness(capability) for capability in self._capabilities}
-        app = endpoints.probes_app(live={}, ready=ready)
-        flag = "--health-probe-bind-address"
-        async with Server(app, address.host, address.port, flag=flag):
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _serve_metrics(self) -> AsyncIterator[None]:
-        address = self._settings.metrics_bind_address
-        app = endpoints.metrics_app(self._registry)
-        async with Server(app, address.host, address.port, flag="--metrics-bind-address"):
-            yield
-
-    def _readiness(self, capability: Capability) -> endpoints.Check:
+    def _readiness(self, capability: Capability) -> Check:
         """The readiness check of a capability; a candidate that could lead at any time is ready."""
 
         def unready() -> str | None:
@@ -211,18 +205,6 @@ class ControllerRole:
             return None if self._leadership.answered else "the API server does not answer"
 
         return unready
-
-
-async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Run `work` until it ends or `event` is set; then it is cancelled. Raises its error."""
-    task, waiter = asyncio.create_task(work), asyncio.create_task(event.wait())
-    try:
-        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiter.cancel()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def run(settings: Settings, kubeconfig: Path | None) -> None:

@@ -93,7 +93,7 @@ def agent(
     from windlass.telemetry import log_setup
 
     log_setup.load_structlog()
-    from windlass.gateways.agent import process
+    from windlass.app import agent as role
     from windlass.gateways.agent.inputs import AgentIdentity, AgentPaths
     from windlass.git.settings import GitSettings
     from windlass.telemetry import logs
@@ -109,7 +109,7 @@ def agent(
         )
     logs.configure(cast("logs.LogFormat", log_format), cast("logs.LogLevel", log_level))
     hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
-    settings = process.AgentSettings(
+    settings = role.AgentSettings(
         identity=AgentIdentity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
         paths=AgentPaths(
             data=data_path,
@@ -127,7 +127,7 @@ def agent(
         metrics=_parse_address(metrics_bind_address, "--metrics-bind-address"),
         plan=("127.0.0.1", plan_port),
     )
-    asyncio.run(process.run(settings))
+    asyncio.run(role.run(settings))
 
 
 def _parse_address(text: str, option: str) -> tuple[str, int]:

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from windlass.app import agent
 from windlass.base import failpoint
 from windlass.cli.main import main
-from windlass.gateways.agent import process
 from windlass.gateways.agent.loop import AgentLoop
 
 
@@ -40,5 +40,5 @@ if __name__ == "__main__":
     where = Path(os.environ["HELD_IN"])
     failpoint.reach = _held(failpoint.reach, os.environ["HELD_AT"], where)
     AgentLoop.stop = _report_stop(AgentLoop.stop, where)  # type: ignore[method-assign]
-    process.SHUTDOWN_SECONDS = float(os.environ.get("HELD_SECONDS", process.SHUTDOWN_SECONDS))
+    agent.SHUTDOWN_SECONDS = float(os.environ.get("HELD_SECONDS", agent.SHUTDOWN_SECONDS))
     main()

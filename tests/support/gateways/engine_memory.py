@@ -17,7 +17,7 @@ import asyncio, sys
 from pathlib import Path
 from windlass.base import memory
 memory.limit_arenas()
-import windlass.gateways.agent.process
+import windlass.app.agent
 from windlass.git import store_limits
 store_limits.limit_pack_windows()
 from windlass.gateways.volume.data_volume import DataVolume

@@ -1,10 +1,12 @@
-"""The agent process beside one gateway: `windlass agent`.
+"""Agent role: the process beside one gateway.
 
-    agent ── probes (/startupz, /healthz), metrics, the newest plan on loopback
-      ├── loop         read inputs, decide, run one step, report status
+    agent ── probes (/startupz, /healthz), metrics
+      ├── plan page    the newest plan, on loopback
+      ├── volume       data directory and Git object store; waits until they are usable
       ├── pod watch    labels and annotations
       ├── gate         until the gateway may start
-      └── cluster      metadata in, status out; offline for as long as the API server is
+      ├── cluster      metadata in, status out; offline for as long as the API server is
+      └── loop         read inputs, decide, run one step, report status
 
 SIGTERM interrupts a sync before its commit point at once and gives a later one ten seconds; if that
 is not enough, the journal resumes it at the next start.
@@ -15,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from structlog.contextvars import bound_contextvars
 
+from windlass.app.role import Component, Endpoints, Role, run_in_background
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
@@ -51,7 +53,6 @@ from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.kube.connection import Connection
 from windlass.telemetry.gateways import AgentMetrics
-from windlass.web import endpoints
 from windlass.web.server import Server
 
 SHUTDOWN_SECONDS = 10.0
@@ -74,8 +75,8 @@ class AgentSettings:
     plan: tuple[str, int] = ("127.0.0.1", 8084)  # newest plan as JSON
 
 
-class AgentProcess:
-    """The servers, tasks and the loop of `windlass agent`."""
+class AgentRole:
+    """Everything `windlass agent` runs."""
 
     def __init__(self, settings: AgentSettings, clock: Clock) -> None:
         self._settings = settings
@@ -83,136 +84,42 @@ class AgentProcess:
         self._registry = CollectorRegistry()
         self._metrics = AgentMetrics(self._registry)
         self._gate = StartupGate(clock)
-        # Set by SIGTERM and SIGINT.
-        self._stopping = asyncio.Event()
+        identity = settings.identity
+        self._status_writer = StatusWriter(identity.namespace, identity.pod_name, identity.pod_uid)
         # None until the data directory could be opened.
         self._loop: AgentLoop | None = None
 
     async def run(self) -> None:
-        """Serve until a signal asks to stop."""
-        event_loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            event_loop.add_signal_handler(number, self._stopping.set)
-        async with self._servers():
-            volume = await self._open_volume()
-            if volume is None:
-                return
-            try:
-                await self._run_agent(volume)
-            finally:
-                await run_in_thread(volume.close)
-
-    async def _open_volume(self) -> DataVolume | None:
-        """The data volume, as soon as it is usable; None if a signal came first."""
-        identity = self._settings.identity
-        owner = LockOwner(identity.pod_uid, identity.pod_name, identity.node)
-        while not self._stopping.is_set():
-            try:
-                return await run_in_thread(DataVolume, self._settings.paths.data, owner)
-            except WindlassError as error:
-                _log.warning("data directory not usable, retrying", error=error.message)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_RETRY_SECONDS):
-                    await self._stopping.wait()
-        return None
-
-    async def _run_agent(self, volume: DataVolume) -> None:
-        settings, identity = self._settings, self._settings.identity
-        store = await run_in_thread(
-            CommitStore.open,
-            Git(settings.git),
-            # In a subdirectory: the mount point itself cannot be renamed to replace a bad store.
-            settings.paths.store / "objects.git",
-            # The kubelet evicts the whole pod when the volume is full; stay well below.
-            cap_bytes=settings.store_bytes * 3 // 4,
+        """Run until a signal ends the process."""
+        settings = self._settings
+        served = Endpoints(
+            settings.health,
+            settings.metrics,
+            self._registry,
+            startup={"gateway": self._gate.blocker},
         )
-        operations = GatewayOperations(
-            volume, store, self._scanner, self._clock, self._metrics, pod_uid=identity.pod_uid
-        )
-        status_writer = StatusWriter(identity.namespace, identity.pod_name, identity.pod_uid)
-        loop = AgentLoop(
-            identity, settings.paths, operations, status_writer, self._gate, self._clock
-        )
-        self._loop = loop
-        background = [
-            asyncio.create_task(loop.watch_pod(), name="pod watch"),
-            asyncio.create_task(self._gate.run(loop.start_facts, loop.wait_for_turn), name="gate"),
-            asyncio.create_task(self._connect_cluster(loop, status_writer), name="cluster"),
-        ]
-        try:
-            await self._run_until_stopped(loop, background)
-        finally:
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+        await Role("agent", served, self._components()).run()
 
-    async def _run_until_stopped(
-        self, loop: AgentLoop, background: list[asyncio.Task[None]]
-    ) -> None:
-        """Run the loop until a signal; the end of any task but the gate ends the process too."""
-        loop_task = asyncio.create_task(loop.run(), name="loop")
-        stop_task = asyncio.create_task(self._stopping.wait())
-        endless = [task for task in background if task.get_name() != "gate"]
-        await asyncio.wait({loop_task, stop_task, *endless}, return_when=asyncio.FIRST_COMPLETED)
-        stop_task.cancel()
-        loop.stop()
-        await asyncio.wait({loop_task}, timeout=SHUTDOWN_SECONDS)
-        if not loop_task.done():
-            _exit_now()
-        for task in (loop_task, *endless):
-            if task.done():
-                task.result()
-
-    async def _connect_cluster(self, loop: AgentLoop, status_writer: StatusWriter) -> None:
-        """Watch metadata and write status; retries while there is no usable configuration."""
-        identity = self._settings.identity
-        while True:
-            try:
-                connection = Connection.open(
-                    kubeconfig=self._settings.kubeconfig, user_agent="windlass-agent"
-                )
-            except WindlassError as error:
-                _log.warning(
-                    "cannot connect to the API server, retrying",
-                    reason=error.reason,
-                    error=error.message,
-                )
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            async with connection, asyncio.TaskGroup() as group:
-                watch = MetadataWatch(
-                    connection, identity.namespace, identity.cr_name, loop.on_metadata
-                )
-                group.create_task(watch.run(), name="metadata")
-                group.create_task(status_writer.run(connection), name="reporter")
-
-    def _scanner(self, access: GatewayEndpoint) -> GatewayScanner:
-        scheme = "https" if access.tls else "http"
-        paths = self._settings.paths
-        return GatewayScanner(
-            f"{scheme}://127.0.0.1:{access.port}",
-            paths.api_key,
-            ca_file=inputs.gateway_ca(paths),
-            clock=self._clock,
+    def _components(self) -> tuple[Component, ...]:
+        return (
+            self._serve_plan(),
+            self._open_volume(),
+            run_in_background("pod watch", self._watch_pod),
+            self._run_gate(),
+            run_in_background("cluster", self._connect_cluster),
+            self._run_loop(),
         )
+
+    @property
+    def _started_loop(self) -> AgentLoop:
+        assert self._loop is not None, "the volume is opened before what works on it starts"
+        return self._loop
+
+    # ---- components, in their order
 
     @contextlib.asynccontextmanager
-    async def _servers(self) -> AsyncIterator[None]:
-        settings = self._settings
-        probes = endpoints.probes_app(live={}, startup={"gateway": self._gate.blocker})
-        servers = (
-            Server(probes, *settings.health, flag="--health-probe-bind-address"),
-            Server(
-                endpoints.metrics_app(self._registry),
-                *settings.metrics,
-                flag="--metrics-bind-address",
-            ),
-            Server(self._plan_page(), *settings.plan, flag="--plan-port"),
-        )
-        async with contextlib.AsyncExitStack() as stack:
-            for server in servers:
-                await stack.enter_async_context(server)
-            _log.info("listening", health=servers[0].port, metrics=servers[1].port)
+    async def _serve_plan(self) -> AsyncIterator[None]:
+        async with Server(self._plan_page(), *self._settings.plan, flag="--plan-port"):
             yield
 
     def _plan_page(self) -> Starlette:
@@ -227,10 +134,102 @@ class AgentProcess:
 
         return Starlette(routes=[Route("/plan", newest, methods=["GET"])])
 
+    @contextlib.asynccontextmanager
+    async def _open_volume(self) -> AsyncIterator[None]:
+        """Wait for a usable data volume, and build the loop that works on it."""
+        identity = self._settings.identity
+        owner = LockOwner(identity.pod_uid, identity.pod_name, identity.node)
+        while True:
+            try:
+                volume = await run_in_thread(DataVolume, self._settings.paths.data, owner)
+                break
+            except WindlassError as error:
+                _log.warning("data directory cannot be used", error=error.message)
+            await asyncio.sleep(_RETRY_SECONDS)
+        try:
+            self._loop = await self._build_loop(volume)
+            yield
+        finally:
+            await run_in_thread(volume.close)
+
+    async def _build_loop(self, volume: DataVolume) -> AgentLoop:
+        settings, identity = self._settings, self._settings.identity
+        store = await run_in_thread(
+            CommitStore.open,
+            Git(settings.git),
+            # In a subdirectory: the mount point itself cannot be renamed to replace a bad store.
+            settings.paths.store / "objects.git",
+            # The kubelet evicts the whole pod when the volume is full; stay well below.
+            cap_bytes=settings.store_bytes * 3 // 4,
+        )
+        operations = GatewayOperations(
+            volume, store, self._scanner, self._clock, self._metrics, pod_uid=identity.pod_uid
+        )
+        return AgentLoop(
+            identity, settings.paths, operations, self._status_writer, self._gate, self._clock
+        )
+
+    async def _watch_pod(self) -> None:
+        await self._started_loop.watch_pod()
+
+    @contextlib.asynccontextmanager
+    async def _run_gate(self) -> AsyncIterator[None]:
+        """The only task that may end: an open gate has nothing left to do."""
+        loop = self._started_loop
+        async with run_in_background(
+            "gate", lambda: self._gate.run(loop.start_facts, loop.wait_for_turn)
+        ):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _run_loop(self) -> AsyncIterator[asyncio.Task[None]]:
+        loop = self._started_loop
+        task = asyncio.create_task(loop.run(), name="loop")
+        try:
+            yield task
+        finally:
+            loop.stop()
+            await asyncio.wait({task}, timeout=SHUTDOWN_SECONDS)
+            if not task.done():
+                _exit_now()
+            task.result()
+
+    async def _connect_cluster(self) -> None:
+        """Watch metadata and write status; retries while there is no usable configuration."""
+        identity = self._settings.identity
+        while True:
+            try:
+                connection = Connection.open(
+                    kubeconfig=self._settings.kubeconfig, user_agent="windlass-agent"
+                )
+            except WindlassError as error:
+                _log.warning("no way to the API server", reason=error.reason, error=error.message)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            async with connection, asyncio.TaskGroup() as group:
+                watch = MetadataWatch(
+                    connection,
+                    identity.namespace,
+                    identity.cr_name,
+                    self._started_loop.on_metadata,
+                )
+                group.create_task(watch.run(), name="metadata")
+                group.create_task(self._status_writer.run(connection), name="reporter")
+
+    def _scanner(self, access: GatewayEndpoint) -> GatewayScanner:
+        scheme = "https" if access.tls else "http"
+        paths = self._settings.paths
+        return GatewayScanner(
+            f"{scheme}://127.0.0.1:{access.port}",
+            paths.api_key,
+            ca_file=inputs.gateway_ca(paths),
+            clock=self._clock,
+        )
+
 
 def _exit_now() -> None:
     """Exit although a thread is past its commit point; the journal resumes at the next start."""
-    _log.warning("shutting down during a sync; it resumes at the next start")
+    _log.warning("a sync is not done; it is resumed at the next start")
     sys.stderr.flush()
     os._exit(0)
 
@@ -241,6 +240,6 @@ async def run(settings: AgentSettings) -> None:
     store_limits.limit_pack_windows()
     identity = settings.identity
     with bound_contextvars(
-        role="agent", namespace=identity.namespace, cr=identity.cr_name, pod=identity.pod_name
+        namespace=identity.namespace, cr=identity.cr_name, pod=identity.pod_name
     ):
-        await AgentProcess(settings, SystemClock()).run()
+        await AgentRole(settings, SystemClock()).run()
