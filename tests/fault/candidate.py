@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.processes import windlass_command
 from tests.support.processes.operator import Operator, free_port
 from windlass.api.install.installation import Installation
 from windlass_dev.cluster import installer
@@ -23,11 +25,21 @@ def operator_kubeconfig(desk: LocalCluster) -> Path:
 class Candidate(Operator):
     """`windlass controller` with ports and stores of its own.
 
-    Its webhook is not the registered one, so what it writes has no proven author.
+    Its webhook is not the registered one, so what it writes has no proven author. `command` may
+    stand in for `windlass`.
     """
 
-    def __init__(self, desk: LocalCluster, directory: Path, kubeconfig: Path, *flags: str) -> None:
+    def __init__(
+        self,
+        desk: LocalCluster,
+        directory: Path,
+        kubeconfig: Path,
+        *flags: str,
+        command: Sequence[str] = (),
+    ) -> None:
         super().__init__(desk, directory, *flags, authors=False)
+        if command:
+            self._starting = functools.partial(windlass_command.start_executable, command=command)
         self.stores = directory / "stores"
         self._kubeconfig = kubeconfig
 

@@ -7,7 +7,7 @@ One operator at a time holds the lease of a cluster. Tests that share one ask fo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -70,11 +70,11 @@ def candidates(desk: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Can
     """More replicas beside the desk's operator, each with ports and stores of its own."""
     made: list[Candidate] = []
 
-    def make(*flags: str, kubeconfig: Path | None = None) -> Candidate:
+    def make(*flags: str, kubeconfig: Path | None = None, command: Sequence[str] = ()) -> Candidate:
         directory = tmp_path / f"candidate-{len(made)}"
         directory.mkdir()
         chosen = kubeconfig or operator_kubeconfig(desk)
-        made.append(Candidate(desk, directory, chosen, *FLAGS, *flags))
+        made.append(Candidate(desk, directory, chosen, *FLAGS, *flags, command=command))
         return made[-1]
 
     yield make

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.fault import history
+from tests.fault import held_controller, history
 from tests.fault.candidate import Candidate
 from tests.support.processes.operator import Operator, eventually
+from tests.support.reverser.api_users import api_user
 from tests.support.reverser.mirrored_namespace import Commit, MirroredNamespace
 
 pytestmark = pytest.mark.cluster
@@ -88,3 +92,29 @@ def test_two_writers_at_once_do_no_harm(
     eventually(lambda: mirrored.files().keys() == expected, "the files of the four that live")
     assert all(one.is_alive for one in both)
     history.assert_sound(mirrored)
+
+
+@pytest.mark.scenario("A86")
+def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
+    mirrored: MirroredNamespace, candidates: Callable[..., Candidate], tmp_path: Path
+) -> None:
+    """When the lease is about to go, the open window is pushed and `/readyz` refuses already."""
+    os.mkfifo(tmp_path / "go")
+    leader = candidates(command=(sys.executable, str(held_controller.__file__)))
+    leader.start({"HELD_IN": str(tmp_path)})
+    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
+    seen = "gitopsreverser_events_processed_total"
+    before = leader.metric(seen)
+    mirrored.person("alice").apply(mirrored.config_map("open", a="1"))
+    eventually(lambda: leader.metric(seen) > before, "an open window")
+    assert not mirrored.files()
+    leader.signal(signal.SIGTERM)
+    eventually((tmp_path / "reached").exists, "the end of all capabilities", seconds=30.0)
+    status, text = leader.readiness()
+    assert (status, text.splitlines()[0]) == (503, "controller: shutting down")
+    assert mirrored.files().keys() == {_path(mirrored, "open")}
+    admin = api_user(mirrored, "admin", "windlass-system")
+    assert f"_{leader.pid}_" in admin.get("lease", "windlass-leader")["spec"]["holderIdentity"]
+    (tmp_path / "go").write_bytes(b"x")
+    assert leader.wait_dead() == 0
+    assert not admin.get("lease", "windlass-leader")["spec"].get("holderIdentity")

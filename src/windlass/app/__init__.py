@@ -1,1 +1,1 @@
-"""Puts the capabilities together into a controller process."""
+"""Assembles each process from its components."""

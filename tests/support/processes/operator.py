@@ -51,7 +51,9 @@ class Operator:
         self._desk = desk
         self._flags = flags
         self._authors = authors
-        self._is_forked = forked
+        self._starting: windlass_command.Starting = (
+            windlass_command.start if forked else windlass_command.start_executable
+        )
         self._process: windlass_command.StartedProcess | None = None
         self._probe_port = free_port()
         self.metrics_port = free_port()
@@ -69,8 +71,8 @@ class Operator:
         eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
     def spawn(self, environment: Mapping[str, str] | None = None) -> None:
-        start = windlass_command.start if self._is_forked else windlass_command.start_executable
-        self._process = start(self._arguments(), {**os.environ, **(environment or {})}, self.log)
+        given = {**os.environ, **(environment or {})}
+        self._process = self._starting(self._arguments(), given, self.log)
 
     def _arguments(self) -> list[str]:
         return [
@@ -90,15 +92,19 @@ class Operator:
     def _is_ready(self) -> bool:
         assert self._process is not None, "the operator was started"
         assert self._process.poll() is None, f"the operator ended:\n{self.log.read_text()[-4000:]}"
+        return self.readiness()[0] == 200
+
+    def readiness(self) -> tuple[int, str]:
+        """Status and text of the readiness probe; 0 where nobody answers."""
         try:
             url = f"http://127.0.0.1:{self._probe_port}/readyz"
             with urllib.request.urlopen(url, timeout=2) as answer:
-                return bool(answer.status == 200)
+                return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
-            error.close()
-            return False
-        except OSError:
-            return False
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
 
     def witness(self) -> int:
         """The child that answers admission calls; 0 as long as there is none."""
