@@ -14,6 +14,7 @@ import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.processes import written_settings
 from tests.support.strategies.batched import choices, row
 from tests.support.strategies.matching_texts import matching_texts
 from windlass.app import settings_forms as forms
@@ -142,8 +143,11 @@ def as_given(flags: list[str]) -> dict[str, Any]:
 @given(anything)
 def test_every_source_gives_the_same_settings(settings: Settings) -> None:
     """Settings written as flags, as variables, as a file are read back unchanged."""
-    flags, environment = as_given(sources.as_flags(settings)), sources.as_environment(settings)
-    text = sources.as_file(settings)
+    flags, environment = (
+        as_given(written_settings.as_flags(settings)),
+        written_settings.as_environment(settings),
+    )
+    text = written_settings.as_file(settings)
     assert sources.resolve_texts(flags=flags, environment={}) == settings
     assert sources.resolve_texts(flags={}, environment=environment) == settings
     assert sources.resolve_texts(flags={}, environment={}, text=text) == settings
@@ -154,9 +158,9 @@ def test_every_source_gives_the_same_settings(settings: Settings) -> None:
 def test_higher_sources_hide_lower_ones(flag: Settings, variable: Settings, file: Settings) -> None:
     """With all sources given, variables hide the whole file, and flags what they name."""
     resolved = sources.resolve_texts(
-        flags=as_given(sources.as_flags(flag)),
-        environment=sources.as_environment(variable),
-        text=sources.as_file(file),
+        flags=as_given(written_settings.as_flags(flag)),
+        environment=written_settings.as_environment(variable),
+        text=written_settings.as_file(file),
     )
     for line in TABLE:
         wanted = getattr(flag, line.attribute)

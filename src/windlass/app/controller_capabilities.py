@@ -55,6 +55,11 @@ def git_settings(settings: Settings, api_server: str) -> GitSettings:
     )
 
 
+def reflector_settings(settings: Settings) -> ReflectorSettings:
+    """The settings of every watch."""
+    return ReflectorSettings(page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout)
+
+
 def _endpoint(server: str) -> tuple[str, int]:
     parts = urlsplit(server)
     return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
@@ -81,9 +86,7 @@ def reverser_settings(settings: Settings, instance: str) -> ReverserSettings:
         install=Installation(settings.release, settings.namespace),
         instance=instance,
         work_directory=settings.work_dir,
-        reflector=ReflectorSettings(
-            page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
-        ),
+        reflector=reflector_settings(settings),
         limits=WindowLimits(
             files=settings.git_batch_max_files,
             size_bytes=settings.git_batch_max_bytes_mib * _MIB,
@@ -242,10 +245,7 @@ class GatewaysCapability:
             self._connection,
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
-                follow=ReflectorSettings(
-                    page_size=self._settings.page_size,
-                    idle_seconds=self._settings.watch_idle_timeout,
-                ),
+                follow=reflector_settings(self._settings),
                 cluster_name=self._settings.gateways_cluster_name,
                 protected_paths=self._settings.gateways_protected_paths,
             ),
@@ -317,9 +317,7 @@ def _environments_settings(settings: Settings, operator: str) -> EnvironmentsSet
         work_directory=settings.work_dir / "environments",
         operator=OperatorAccount(operator),
         install=Installation(settings.release, settings.namespace),
-        reflector=ReflectorSettings(
-            page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
-        ),
+        reflector=reflector_settings(settings),
         naming=NamingRules(
             plain_namespaces=frozenset(settings.environments_plain_namespaces),
             reserved=frozenset(reserved),

@@ -64,8 +64,8 @@ _NOISE_FILTERS: forms.OneOf[NoiseFilter] = forms.OneOf(get_args(NoiseFilter))
 _CAPABILITY_NAMES: forms.OneOf[CapabilityName] = forms.OneOf(get_args(CapabilityName))
 _ENFORCEMENTS: forms.OneOf[Enforcement] = forms.OneOf(get_args(Enforcement))
 _POD_SECURITY_LEVELS: forms.OneOf[PodSecurity] = forms.OneOf(get_args(PodSecurity))
-_LOG_FORMATS: forms.OneOf[LogFormat] = forms.OneOf(get_args(LogFormat))
-_LOG_LEVELS: forms.OneOf[LogLevel] = forms.OneOf(get_args(LogLevel))
+LOG_FORMATS: forms.OneOf[LogFormat] = forms.OneOf(get_args(LogFormat))
+LOG_LEVELS: forms.OneOf[LogLevel] = forms.OneOf(get_args(LogLevel))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,11 +306,11 @@ class Settings:
         forms.Listen(), ":8081", "Where /healthz and /readyz are served."
     )
     log_format: LogFormat = _declare(
-        _LOG_FORMATS,
+        LOG_FORMATS,
         "auto",
         "Form of log lines; auto is text on a terminal and JSON otherwise.",
     )
-    log_level: LogLevel = _declare(_LOG_LEVELS, "info", "Least important records to write.")
+    log_level: LogLevel = _declare(LOG_LEVELS, "info", "Least important records to write.")
 
 
 TABLE: tuple[Setting, ...] = tuple(

@@ -1,51 +1,43 @@
 """Turns the table of settings into options of a typer command.
 
-`@accepts_settings` adds every setting, and `--config`, to a command's options and passes the
-command one resolved `Settings` as its argument `settings`. YAML is loaded only when a command
-runs: `--help` must stay fast.
+`@accepts_settings` replaces a command's argument `settings` by every setting and `--config`; the
+command gets one resolved `Settings`. YAML is loaded only when a command runs: `--help` must stay
+fast.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from windlass.app import settings_forms as forms
-from windlass.app.settings import TABLE, Setting
-
-R = TypeVar("R")
+from windlass.app.option_group import accepts_options, option
+from windlass.app.settings import TABLE, Setting, Settings
 
 _PANEL = "Settings"
 
-
-def accepts_settings(command: Callable[..., R]) -> Callable[..., R]:
-    """The command with every setting as an option; its own options stay."""
-    own = [p for p in _parameters(command) if p.name != "settings"]
-
-    def run(config: Path | None = None, **options: Any) -> R:
-        # Imported here, because --help needs no YAML.
-        from windlass.app import settings_sources as sources
-
-        flags = {setting.name: options.pop(setting.attribute) for setting in TABLE}
-        given = {name: _as_text(value) for name, value in flags.items() if value not in (None, [])}
-        settings = sources.resolve(flags=given, environment=os.environ, file=config)
-        return command(settings=settings, **options)
-
-    parameters = [*own, *_OPTIONS]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
+_METAVARS: dict[type, str] = {
+    forms.Commas: "VALUE,...",
+    forms.Directory: "PATH",
+    forms.Listen: "HOST:PORT",
+    forms.Pairs: "NAME=VALUE,...",
+    forms.Several: "VALUE,...",
+}
+"""What `--help` calls a value, where that is not the name of its form."""
 
 
-def _parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+def _resolve(config: Path | None, **options: Any) -> Settings:
+    # Imported here, because --help needs no YAML.
+    from windlass.app import settings_sources as sources
+
+    flags = {setting.name: options[setting.attribute] for setting in TABLE}
+    given = {name: _as_text(value) for name, value in flags.items() if value not in (None, [])}
+    return sources.resolve(flags=given, environment=os.environ, file=config)
 
 
 def _as_text(value: bool | str | Sequence[str]) -> str | Sequence[str]:
@@ -53,8 +45,8 @@ def _as_text(value: bool | str | Sequence[str]) -> str | Sequence[str]:
 
 
 def _config_option() -> inspect.Parameter:
-    option = typer.Option("--config", help="YAML file of settings.", rich_help_panel=_PANEL)
-    return _parameter("config", Annotated[Path | None, option], None)
+    shown = typer.Option("--config", help="YAML file of settings.", rich_help_panel=_PANEL)
+    return option("config", Annotated[Path | None, shown], None)
 
 
 def _option(setting: Setting) -> inspect.Parameter:
@@ -66,22 +58,20 @@ def _option(setting: Setting) -> inspect.Parameter:
     }
     if isinstance(setting.form, forms.Bool):
         both = typer.Option(f"{setting.flag}/--no-{setting.name}", **shown)
-        return _parameter(setting.attribute, Annotated[bool | None, both], None)
-    option = typer.Option(setting.flag, metavar=_metavar(setting), **shown)
-    if setting.repeated:
-        return _parameter(setting.attribute, Annotated[list[str] | None, option], None)
-    return _parameter(setting.attribute, Annotated[str | None, option], None)
+        return option(setting.attribute, Annotated[bool | None, both], None)
+    one = typer.Option(setting.flag, metavar=_metavar(setting), **shown)
+    kind = list[str] if setting.repeated else str
+    return option(setting.attribute, Annotated[kind | None, one], None)
 
 
 def _metavar(setting: Setting) -> str:
     if isinstance(setting.form, forms.OneOf):
         return "|".join(setting.form.words)
-    return type(setting.form).__name__.upper()
+    kind = type(setting.form)
+    return _METAVARS.get(kind, kind.__name__.upper())
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, annotation=annotation, default=default)
-
-
-_OPTIONS = [_config_option(), *(_option(setting) for setting in TABLE)]
+accepts_settings = accepts_options(
+    "settings", [_config_option(), *(_option(setting) for setting in TABLE)], _resolve
+)
+"""The decorator for commands that need the settings of a process."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from windlass.app.settings import PREFIX, TABLE, Setting, Settings
-from windlass.app.settings_forms import Bool
 from windlass.base.errors import Fatal
 from windlass.base.redaction import process
 
@@ -105,42 +104,6 @@ def _check_lease(settings: Settings) -> None:
             f"leader-elect-renew-deadline ({deadline:g}s), and that longer than "
             f"leader-elect-retry-period ({period:g}s)",
         )
-
-
-def as_flags(settings: Settings) -> list[str]:
-    """The flags that give these settings."""
-    return [
-        _as_flag(setting, text) for setting, texts in _formatted_values(settings) for text in texts
-    ]
-
-
-def as_environment(settings: Settings) -> dict[str, str]:
-    """The variables that give these settings, as a child process needs them."""
-    return {setting.variable: ",".join(texts) for setting, texts in _formatted_values(settings)}
-
-
-def as_file(settings: Settings) -> str:
-    """The file that gives these settings."""
-    content = {
-        setting.name: texts if setting.repeated else texts[0]
-        for setting, texts in _formatted_values(settings)
-    }
-    return yaml.safe_dump(content, sort_keys=False)
-
-
-def _formatted_values(settings: Settings) -> Iterator[tuple[Setting, list[str]]]:
-    for setting in TABLE:
-        value = getattr(settings, setting.attribute)
-        if setting.repeated:
-            yield setting, [setting.form.write((item,)) for item in value]
-        else:
-            yield setting, [setting.form.write(value)]
-
-
-def _as_flag(setting: Setting, text: str) -> str:
-    if isinstance(setting.form, Bool):
-        return setting.flag if text == "true" else f"--no-{setting.name}"
-    return f"{setting.flag}={text}"
 
 
 def _assign(

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+
+from windlass.app import settings
+from windlass.app import settings_forms as forms
+from windlass.app.settings_forms import Form
+
+T = TypeVar("T")
 
 _GIB = 1024**3
 _MOUNT_ROOT = Path("/etc/windlass")
@@ -88,7 +94,6 @@ def agent(
 ) -> None:
     """Keep the files of the gateway in this pod in sync with its IgnitionSync."""
     import asyncio
-    from typing import cast
 
     from windlass.telemetry import log_setup
 
@@ -98,18 +103,12 @@ def agent(
     from windlass.git.settings import GitSettings
     from windlass.telemetry import logs
 
-    if log_format not in ("auto", "text", "json"):
-        raise typer.BadParameter(
-            f'unsupported value "{log_format}"; use auto, text or json', param_hint="--log-format"
-        )
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter(
-            f'unsupported value "{log_level}"; use debug, info, warning or error',
-            param_hint="--log-level",
-        )
-    logs.configure(cast("logs.LogFormat", log_format), cast("logs.LogLevel", log_level))
+    logs.configure(
+        _read(settings.LOG_FORMATS, log_format, "--log-format"),
+        _read(settings.LOG_LEVELS, log_level, "--log-level"),
+    )
     hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
-    settings = role.AgentSettings(
+    agent_settings = role.AgentSettings(
         identity=AgentIdentity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
         paths=AgentPaths(
             data=data_path,
@@ -123,17 +122,15 @@ def agent(
         store_bytes=store_bytes,
         git=GitSettings(run_directory=run_path, insecure_hosts=hosts),
         kubeconfig=kubeconfig,
-        health=_parse_address(health_probe_bind_address, "--health-probe-bind-address"),
-        metrics=_parse_address(metrics_bind_address, "--metrics-bind-address"),
+        health=_read(forms.Listen(), health_probe_bind_address, "--health-probe-bind-address"),
+        metrics=_read(forms.Listen(), metrics_bind_address, "--metrics-bind-address"),
         plan=("127.0.0.1", plan_port),
     )
-    asyncio.run(role.run(settings))
+    asyncio.run(role.run(agent_settings))
 
 
-def _parse_address(text: str, option: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise typer.BadParameter(
-            f'"{text}" is not an address; use HOST:PORT or :PORT', param_hint=option
-        )
-    return host.strip("[]"), int(port)
+def _read(form: Form[T], text: str, flag: str) -> T:
+    try:
+        return form.read(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not {form.expected}", param_hint=flag) from error

@@ -1,20 +1,20 @@
 """Options of `windlass gateway plan|diff|apply` that describe one gateway.
 
-`@accepts_gateway_options` adds all of them to a command and passes the command one
-`GatewayOptions`. Together with a commit and a directory they hold everything that an agent knows.
+`@accepts_gateway_options` replaces the argument `inputs` of a command by all of them; the command
+gets one `GatewayOptions`. Together with a commit and a directory they hold everything that an agent
+knows.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-R = TypeVar("R")
+from windlass.app.option_group import accepts_options, option
 
 _PANEL = "The gateway"
 
@@ -65,38 +65,12 @@ class GatewayOptions:
     ] = None
 
 
-def accepts_gateway_options(command: Callable[..., R]) -> Callable[..., R]:
-    """The command with everything in `GatewayOptions` as an option; its own options stay."""
-
-    def run(**options: Any) -> R:
-        inputs = GatewayOptions(
-            **{parameter.name: options.pop(parameter.name) for parameter in _GATEWAY_PARAMETERS}
-        )
-        return command(inputs=inputs, **options)
-
-    parameters = [*_GATEWAY_PARAMETERS, *_own_parameters(command)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
-
-
-def _own_parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    own = [parameter for parameter in parameters if parameter.name != "inputs"]
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-
-
-def _parameters() -> list[inspect.Parameter]:
+def _group() -> list[inspect.Parameter]:
     # Once for all commands: evaluating the annotations takes a millisecond.
     hints = get_type_hints(GatewayOptions, include_extras=True)
-    return [_parameter(field, hints[field.name]) for field in fields(GatewayOptions)]
+    signature = inspect.signature(GatewayOptions)
+    return [option(name, hints[name], each.default) for name, each in signature.parameters.items()]
 
 
-def _parameter(field: Field[Any], annotation: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.name == "to" else field.default
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(field.name, kind, annotation=annotation, default=default)
-
-
-_GATEWAY_PARAMETERS = _parameters()
+accepts_gateway_options = accepts_options("inputs", _group(), GatewayOptions)
+"""The decorator for commands that work on one gateway; their argument is `inputs`."""

@@ -17,7 +17,7 @@ Kubeconfig = Annotated[
 
 
 @accepts_settings
-def controller(settings: Settings, kubeconfig: Kubeconfig = None) -> None:
+def controller(kubeconfig: Kubeconfig = None, *, settings: Settings) -> None:
     """Run all controllers and the admission webhook, leader-elected."""
     import asyncio
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from windlass.app import settings_sources as sources
+from tests.support.processes import written_settings
 from windlass.app.settings import TABLE, Settings
 from windlass.app.settings_flags import accepts_settings
 from windlass.base.errors import Fatal
@@ -71,7 +71,7 @@ def test_bad_flag_is_told() -> None:
 def test_written_flags_are_understood() -> None:
     """Flags that settings are written as give the same settings back."""
     settings = Settings(leader_elect=False, cluster_uid="a-b", discovery_exclude=("a", "b"))
-    assert invoke(*sources.as_flags(settings)) == settings
+    assert invoke(*written_settings.as_flags(settings)) == settings
 
 
 def test_help_names_every_setting() -> None:

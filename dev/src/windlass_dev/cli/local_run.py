@@ -31,13 +31,14 @@ _LEASE = {
 
 @accepts_settings
 def run(
-    settings: Settings,
     kubeconfig: Kubeconfig = None,
     dev: Annotated[
         bool,
         typer.Option("--dev", help="Install into a local cluster of `windlass dev up`, then run."),
     ] = False,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the local cluster.")] = "dev",
+    *,
+    settings: Settings,
 ) -> None:
     """Install CRDs and roles into a local cluster, then run the operator with these roles."""
     import asyncio
