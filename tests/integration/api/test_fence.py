@@ -21,10 +21,10 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
-FENCE = "the operator writes only to its own namespace"
+FENCE = "the operator may only write to its own namespace"
 _LEVEL = "pod-security.kubernetes.io/enforce"
-NAMESPACES = "the operator changes only namespaces that carry the uid"
-MARKS = "only windlass sets"
+NAMESPACES = "the operator may only change namespaces that carry the uid"
+MARKS = "only windlass may set"
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def with_binding(role: Object, subjects: Sequence[Object]) -> list[Object]:
         "subjects": [dict(subject) for subject in subjects],
     }
     binding["metadata"]["annotations"] = {
-        PURPOSE_ANNOTATION: f"Gives the operator the {role['kind']} above."
+        PURPOSE_ANNOTATION: f"Binds the {role['kind']} above to the operator."
     }
     return [role, binding]
 
@@ -138,8 +138,8 @@ def _reverser_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         installation.reverser_role,
-        "Reads the kinds of windlass and what they name, and reports in their status. "
-        "Secrets and ConfigMaps are only ever fetched by the name that an object gives.",
+        "Reads the kinds of windlass and the objects they name, and writes their status. "
+        "Secrets and ConfigMaps are read only by a name from such an object.",
         [
             rule([CONFIGBUTLER.name], plurals, READ_VERBS),
             rule(
@@ -165,8 +165,8 @@ def _reverser_leader_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.reverser_role}-leader",
-        "Elects one leader, marks its pod so that admission calls reach it, "
-        "and keeps the salt of redacted values and the certificate of the webhook.",
+        "Elects a leader, labels its pod so that admission calls reach it, and "
+        "stores the salt of redacted values and the certificate of the webhook.",
         [
             rule(["coordination.k8s.io"], ["leases"], ["create"]),
             rule(
@@ -195,8 +195,8 @@ def _reverser_watch_role(installation: Installation) -> Object:
         installation,
         f"{installation.reverser_role}-watch",
         "Mode selected: reads the types that are mirrored, without Secrets. To mirror another "
-        "type add a rule for it here or in a role of your own bound to the same subject; "
-        "to mirror every type bind the role ending in -watch-any instead.",
+        "type, add a rule here or in your own role bound to the same subject; "
+        "to mirror every type, bind the role ending in -watch-any instead.",
         rules,
     )
 
@@ -205,8 +205,8 @@ def _reverser_watch_any_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         f"{installation.reverser_role}-watch-any",
-        "Mode any: reads every type, now and in future, Secrets included, because a role cannot "
-        "leave one type out. Nobody is bound to it unless that mode is chosen.",
+        "Mode any: reads every type, present and future, including Secrets, because a role cannot "
+        "exclude a type. Bound only in that mode.",
         [rule(["*"], ["*"], READ_VERBS)],
     )
 
@@ -215,8 +215,8 @@ def _reverser_watch_secrets_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         f"{installation.reverser_role}-watch-secrets",
-        "Reads all Secrets, so that their structure can be mirrored. Remove its binding, and "
-        "Secrets are reported as Forbidden while everything else goes on.",
+        "Reads all Secrets, so that their structure can be mirrored. Without its binding, "
+        "Secrets are reported as Forbidden and everything else is still mirrored.",
         [rule([""], ["secrets"], READ_VERBS)],
     )
 
@@ -226,7 +226,7 @@ def _reverser_view_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.reverser_role}-view",
-        "Lets whoever may view a namespace see its mirroring.",
+        "Lets users who can view a namespace see how it is mirrored.",
         [rule([CONFIGBUTLER.name], plurals, READ_VERBS)],
     )
     return aggregate_to(role, "view", "edit", "admin")
@@ -238,7 +238,7 @@ def _reverser_edit_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.reverser_role}-edit",
-        "Lets whoever may edit a namespace mirror it. Cluster rules are not part of this.",
+        "Lets users who can edit a namespace mirror it. Does not cover ClusterWatchRules.",
         [rule([CONFIGBUTLER.name], plurals, WRITE_VERBS)],
     )
     return aggregate_to(role, "edit", "admin")
@@ -260,9 +260,9 @@ def _gateways_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         installation.gateways_role,
-        "Reads IgnitionSyncs and the pods of gateways, and keeps for each IgnitionSync the "
-        "ConfigMaps that agents read and write and the Role that lets them. Secrets are only "
-        "ever fetched by the name that an object gives.",
+        "Reads IgnitionSyncs and the pods of gateways. Manages, for each IgnitionSync, the "
+        "ConfigMaps that agents read and write and the Role that lets them. Secrets are read "
+        "only by a name from an IgnitionSync.",
         [
             rule([IGNITION.name], plurals, (*READ_VERBS, "patch")),
             rule([IGNITION.name], _subresources(plurals, "status"), ["update", "patch"]),
@@ -280,7 +280,7 @@ def _gateways_view_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.gateways_role}-view",
-        "Lets whoever may view a namespace see how its gateways are.",
+        "Lets users who can view a namespace see the state of its gateways.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], READ_VERBS)],
     )
     return aggregate_to(role, "view", "edit", "admin")
@@ -290,7 +290,7 @@ def _gateways_edit_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.gateways_role}-edit",
-        "Lets whoever may edit a namespace bring commits onto its gateways.",
+        "Lets users who can edit a namespace sync commits to its gateways.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], WRITE_VERBS)],
     )
     return aggregate_to(role, "edit", "admin")
@@ -365,9 +365,9 @@ def _environments_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         installation.environments_role,
-        "Reads Projects and Environments, makes and removes namespaces, and gives itself the "
-        "two roles for one namespace. The fence keeps these writes inside namespaces that it "
-        "made. Secrets are only ever fetched by the name that a Project gives.",
+        "Reads Projects and Environments, creates and deletes namespaces, and binds itself to the "
+        "two roles of each namespace. The operator policy limits these writes to namespaces that "
+        "it created. Secrets are read only by a name from a Project.",
         [
             rule([CATALYST.name], plurals, (*READ_VERBS, "patch")),
             # A Project with the deletion policy Cascade deletes its Environments.
@@ -388,7 +388,7 @@ def _environment_manager_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         installation.environment_manager_role,
-        "What the operator may do inside a namespace it made. It is bound there and nowhere else.",
+        "What the operator may do in a namespace that it created; bound only there.",
         [
             rule(
                 [""],
@@ -408,8 +408,8 @@ def _environment_applier_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
         installation.environment_applier_role,
-        "The kinds that a bundle may hold. It is bound inside one namespace, to the name "
-        f"{APPLIER} that the operator acts as there.",
+        "The kinds that a bundle may contain. Bound in each namespace to "
+        f"{APPLIER}, which the operator impersonates there.",
         [rule([group], names, verbs) for group, names in _BUNDLE_TYPES.items()],
     )
 
@@ -418,7 +418,7 @@ def _environments_view_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.environments_role}-view",
-        "Lets whoever may view a namespace see its Projects and Environments.",
+        "Lets users who can view a namespace see its Projects and Environments.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], READ_VERBS)],
     )
     return aggregate_to(role, "view", "edit", "admin")
@@ -428,7 +428,7 @@ def _environments_edit_role(installation: Installation) -> Object:
     role = cluster_role(
         installation,
         f"{installation.environments_role}-edit",
-        "Lets whoever may edit a namespace keep Projects and Environments there, and so use the "
+        "Lets users who can edit a namespace manage its Projects and Environments, and so use the "
         "credentials that a Project names.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], WRITE_VERBS)],
     )

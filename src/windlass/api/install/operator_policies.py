@@ -62,24 +62,23 @@ def _operator_policy(installation: Installation, subjects: Sequence[Object]) -> 
     return _policy(
         installation,
         installation.operator_policy,
-        "Keeps the writes of the operator inside what is its own, whatever its roles allow.",
+        "Limits the writes of the operator to its own objects, whatever its roles allow.",
         [{"name": "operator", "expression": f"request.userInfo.username in {cel_list(names)}"}],
         _match("*/*", ["*"], ["*"]),
         [*_namespace_variables(), *operator_policy_bounds.bound_variables(installation, subjects)],
         [
             {
                 "expression": "!variables.isNamespace || variables.isOwnedNamespace",
-                "message": "the operator changes only namespaces that carry the uid of an "
-                "Environment, and never that uid; it gives them no level but baseline or "
-                "restricted",
+                "message": "the operator may only change namespaces that carry the uid of an "
+                "Environment; it must not change that uid or set a Pod Security level other than "
+                "baseline or restricted",
             },
             {
                 "expression": " || ".join(
                     f"variables.{name}" for name in ("isNamespace", *operator_policy_bounds.BOUNDS)
                 ),
-                "message": "the operator writes only to its own namespace, to namespaces of "
-                "Environments and to its own objects, each by name and with the content that "
-                "windlass gives it",
+                "message": "the operator may only write to its own namespace, to namespaces of "
+                "Environments and to its own objects, each with a known name and content",
             },
         ],
     )
@@ -116,15 +115,15 @@ def _ownership_label_policy(installation: Installation, names: list[str]) -> Obj
     return _policy(
         installation,
         f"{installation.operator_policy}-marks",
-        "Lets nobody but the operator mark a namespace as one of an Environment; taking marks "
-        "away is free, the operator then leaves the namespace alone.",
+        "Lets nobody but the operator label a namespace as one of an Environment. Anyone may "
+        "remove the labels; the operator then leaves the namespace alone.",
         [{"name": "others", "expression": f"!(request.userInfo.username in {cel_list(names)})"}],
         _match(["namespaces", "namespaces/*"], ["CREATE", "UPDATE"], [""]),
         variables,
         [
             {
                 "expression": " && ".join(unchanged),
-                "message": f"only windlass sets {NAMESPACE_TYPE} and {ENVIRONMENT_UID}; "
+                "message": f"only windlass may set {NAMESPACE_TYPE} and {ENVIRONMENT_UID}; "
                 "create an Environment instead",
             }
         ],
@@ -180,9 +179,7 @@ def _with_binding(installation: Installation, policy: Object) -> list[Object]:
     binding = {
         "apiVersion": f"{ADMISSION_GROUP}/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": cluster_roles.object_metadata(
-            installation, name, "Puts the policy above into force."
-        ),
+        "metadata": cluster_roles.object_metadata(installation, name, "Enforces the policy above."),
         "spec": {"policyName": name, "validationActions": ["Deny"]},
     }
     return [policy, binding]

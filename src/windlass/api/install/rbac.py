@@ -68,14 +68,14 @@ def user_subject(name: str) -> Object:
 
 
 def _namespace_documents(installation: Installation, *, with_account: bool) -> list[Object]:
-    purpose = "Holds what windlass itself consists of."
+    purpose = "Namespace of windlass itself."
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": cluster_roles.object_metadata(installation, installation.namespace, purpose),
     }
     metadata = cluster_roles.object_metadata(
-        installation, installation.release, "Who the operator is to the API server."
+        installation, installation.release, "Account of the operator."
     )
     metadata["namespace"] = installation.namespace
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}

@@ -14,7 +14,7 @@ from windlass.api.install import crd, rbac
 from windlass.api.schema.kind import Kind
 from windlass.objects.names import Object
 
-_STATUS_TEXT = "Written by windlass; what stands there is never read back as an instruction."
+_STATUS_TEXT = "Written by windlass, and never read back as an instruction."
 
 
 def kind_page(kind: Kind, sample_yaml: str) -> str:
@@ -35,15 +35,15 @@ def rbac_page(documents_by_file: dict[str, list[Object]]) -> str:
     lines = [
         "# Rights",
         "",
-        "Each role is a file of its own under `deploy/rbac` and can be left out on its own.",
+        "Each role has its own file in `deploy/rbac`; you can leave out any of them.",
         "",
-        "| Object | File | What it is for | May |",
+        "| Object | File | Purpose | Permissions |",
         "|---|---|---|---|",
     ]
     for name, documents in documents_by_file.items():
         lines.extend(_role_row(name, document) for document in documents if "rules" in document)
-    lines += ["", "Admission policies refuse what roles cannot express:", ""]
-    lines += ["| Object | File | What it is for | Refuses |", "|---|---|---|---|"]
+    lines += ["", "Admission policies reject what roles cannot express:", ""]
+    lines += ["| Object | File | Purpose | Rejection message |", "|---|---|---|---|"]
     for name, documents in documents_by_file.items():
         lines.extend(_policy_row(name, policy) for policy in documents if _is_policy(policy))
     return "\n".join(lines) + "\n"
@@ -108,7 +108,7 @@ def _fields(schema: Object, path: str) -> Iterator[tuple[str, Object, bool]]:
 def _rules(schema: Object) -> Iterator[str]:
     texts = list(_messages(schema, "spec"))
     if texts:
-        yield from ("Refused by the API server unless:", "")
+        yield from ("Rules that the API server enforces:", "")
         yield from (f"- `{path}`: {message}" for path, message in texts)
         yield ""
 

@@ -69,14 +69,14 @@ def condition_column(
     return Column(name, f'.status.conditions[?(@.type=="{condition}")].{part}', description)
 
 
-READY_COLUMN = condition_column("Ready", "Ready", "status", "Whether the object does its work.")
+READY_COLUMN = condition_column("Ready", "Ready", "status", "Whether the object is ready.")
 AGE_COLUMN = Column("Age", ".metadata.creationTimestamp", "Time since creation.", type="date")
 
 
 def message_column(*, wide: bool) -> Column:
     """The column `Status` with the message of the condition Ready."""
     path = '.status.conditions[?(@.type=="Ready")].message'
-    return Column("Status", path, "Why, in words.", wide=wide)
+    return Column("Status", path, "Message of the condition Ready.", wide=wide)
 
 
 def objects_column(description: str) -> Column:

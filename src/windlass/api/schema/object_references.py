@@ -37,8 +37,8 @@ class SecretKeyRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     key: Annotated[
         DataKeyOrDefault,
         Meta(
-            description="Key in its data. Left out, the first key that exists of those the "
-            "description of the reference lists."
+            description="Key in its data. Defaults to the first key that exists of those that "
+            "the description of the reference lists."
         ),
     ] = ""
 
@@ -50,7 +50,7 @@ class CrossNamespaceRef(Struct, frozen=True, kw_only=True, rename="camel", omit_
     namespace: Annotated[
         NamespaceOrSame,
         Meta(
-            description="Namespace of the object; leave it out for the namespace of this one. "
+            description="Namespace of the object. Defaults to the namespace of this one. "
             "Another namespace works only if the object there lists this one in its "
             "spec.allowedNamespaces."
         ),
@@ -68,8 +68,8 @@ class NamespacedRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     namespace: Annotated[
         NamespaceName,
         Meta(
-            description="Namespace of the object. It must be given, because a cluster-scoped "
-            "rule has no namespace of its own."
+            description="Namespace of the object. Required, because a cluster-scoped rule has no "
+            "namespace of its own."
         ),
     ]
 
@@ -80,7 +80,7 @@ class NamespacedRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 SourceKind = Literal["ConfigMap", "Secret"]
-_KIND_TEXT = "Whether the data stands in a ConfigMap or in a Secret."
+_KIND_TEXT = "Whether the data is in a ConfigMap or in a Secret."
 _NAME_TEXT = "Name of the ConfigMap or Secret, in the namespace of this object."
 _KEY_TEXT = "Key in its data."
 
@@ -121,7 +121,7 @@ class LabelRequirement(Struct, frozen=True, kw_only=True, rename="camel", omit_d
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         Constraint(
             "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
-            "In and NotIn need values; Exists and DoesNotExist have none",
+            "must be set for In and NotIn, and must be empty for Exists and DoesNotExist",
             _has_fitting_values,
             "values",
         ),
@@ -160,7 +160,7 @@ class LabelSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     match_expressions: Annotated[
         tuple[LabelRequirement, ...],
         Meta(
-            description="Demands that equality cannot express.",
+            description="Requirements that equality cannot express.",
             max_length=32,
             extra=schema_extra(list_type="atomic"),
         ),

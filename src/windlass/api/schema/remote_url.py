@@ -40,8 +40,8 @@ def url_constraints(field: str, secret: str) -> tuple[Constraint, ...]:
     return (
         must_match(
             f"^({'|'.join(_FORMS)})$",
-            "write https://host/path, ssh://user@host/path or user@host:path "
-            "(http://, git:// and file:/// exist for hosts the administrator listed)",
+            "must be https://host/path, ssh://user@host/path or user@host:path; http:// and git:// "
+            "are allowed for hosts in --git-insecure-hosts, file:/// with --git-allow-file",
             field=field,
         ),
         *_shape_constraints(field),
@@ -53,18 +53,18 @@ def _shape_constraints(field: str) -> tuple[Constraint, ...]:
     return (
         must_not_match(
             f"[{INVISIBLE_CHARACTERS}]",
-            "the address has no spaces, line breaks or control characters",
+            "must not contain spaces, line breaks or control characters",
             field=field,
         ),
-        must_not_match("::", "the address has no '::': remote helpers are not run", field=field),
+        must_not_match("::", 'must not contain "::"; remote helpers are not run', field=field),
         must_not_match(
             "^([a-z]+://)?([^/@]*@)?-|^[a-z]+://[^/]*/+-|^[^/:]*:/*-",
-            "neither the address nor its user, host or path begins with '-'",
+            'must not begin with "-", nor may its user, host or path',
             field=field,
         ),
         must_not_match(
             r"[/:](\.|%2[eE]){1,2}(/|$)|%[01][0-9A-Fa-f]|%7[fF]",
-            "the path has no . or .. segments and no encoded control characters",
+            'must not contain "." or ".." segments or encoded control characters',
             field=field,
         ),
     )
@@ -74,19 +74,18 @@ def _credential_constraints(field: str, secret: str) -> tuple[Constraint, ...]:
     return (
         must_not_match(
             "^(https?|git|file)://[^/]*@",
-            "the address holds no user name, password or token; "
-            f"remove them and put them into the Secret named by {secret}",
+            f"must not contain credentials; put them into the Secret named by {secret}",
             field=field,
         ),
         must_not_match(
             "^ssh://[^/]*:[^/]*@|^ssh://[^/@]*[^A-Za-z0-9._+~=/@-][^/@]*@|^ssh://([^/]*@[^/]*)?@",
-            "an ssh address holds a plain user name and no password; "
+            "must not contain a password, and its user name must be plain; "
             f"put the key into the Secret named by {secret}",
             field=field,
         ),
         must_not_match(
             "[?#]",
-            "the address has no query and no fragment; "
+            "must not contain a query or a fragment; "
             f"put credentials into the Secret named by {secret}",
             field=field,
         ),

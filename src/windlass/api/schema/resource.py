@@ -13,6 +13,7 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -91,27 +92,27 @@ class ConditionRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
         ),
     ]
     observed_generation: Annotated[
-        Count, Meta(description="The generation of the spec this was concluded from.")
+        Count, Meta(description="The generation of the spec that the condition was set for.")
     ] = 0
 
 
 Conditions = Annotated[
     tuple[ConditionRow, ...],
     Meta(
-        description="What is true of this object. Ready is always there; Reconciling and "
+        description="Conditions of the object. Ready is always present; Reconciling and "
         "Stalled only while they are true.",
         max_length=32,
         extra=schema_extra(list_type="map", keys=("type",)),
     ),
 ]
 ObservedGeneration = Annotated[
-    Count, Meta(description="The generation of the spec that the last pass looked at.")
+    Count, Meta(description="The generation of the spec that was last reconciled.")
 ]
 HandledRequest = Annotated[
     str,
     Meta(
         description="The value of the annotation windlass.dev/requestedAt (or "
-        "reconcile.fluxcd.io/requestedAt) that was last acted upon.",
+        "reconcile.fluxcd.io/requestedAt) that was last handled.",
         max_length=256,
     ),
 ]
@@ -240,15 +241,31 @@ def _decode_or_default(raw: bytes, kind: type[S]) -> S:
 
 def _field_error(cause: Exception, root: str) -> FieldError:
     if not isinstance(cause, msgspec.ValidationError):
-        return FieldError(root or "object", "is not readable JSON")
+        return FieldError(root or "object", "invalid JSON")
     text, _, path = str(cause).partition(" - at `$")
     where = f"{root}{path.rstrip('`')}".removeprefix(".")
     return FieldError(where or "object", _error_text(text))
 
 
+_DECODER_TEXTS = (
+    # An enum error quotes the value, which must not reach a status.
+    (r"Invalid enum value .*", r"unsupported value"),
+    (r"Object missing required field `(.*)`", r"\1 is required"),
+    (r"Expected `str` matching regex '(.*)'", r"must match \1"),
+    (r"Expected `(\w+)`, got `(\w+)`", r"must be of type \1, not \2"),
+    (r"Expected `\w+` >= (\S+)", r"must be at least \1"),
+    (r"Expected `\w+` <= (\S+)", r"must be at most \1"),
+    (r"Expected `\w+` of length >= (\d+)", r"must have a length of at least \1"),
+    (r"Expected `\w+` of length <= (\d+)", r"must have a length of at most \1"),
+)
+"""Messages of msgspec, and what users read instead."""
+
+
 def _error_text(text: str) -> str:
-    """The message of msgspec, without the value that it quotes for an unknown enum member."""
-    return "is not one of the allowed values" if text.startswith("Invalid enum value") else text
+    for pattern, replacement in _DECODER_TEXTS:
+        if match := re.fullmatch(pattern, text, re.DOTALL):
+            return match.expand(replacement)
+    return text
 
 
 def _error_summary(problems: list[FieldError]) -> str:

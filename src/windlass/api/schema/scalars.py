@@ -60,25 +60,23 @@ _BRANCH_BYTES = 244
 _REF_BYTES = 255
 
 
-def _ref_constraints(what: str, max_bytes: int) -> tuple[Constraint, ...]:
+def _ref_constraints(max_bytes: int) -> tuple[Constraint, ...]:
     return (
         must_not_match(
             rf"[{INVISIBLE_CHARACTERS}~^:?*\[\\]",
-            f"{what} has no spaces, no control characters and none of ~ ^ : ? * [ \\",
+            "must not contain spaces, control characters or any of ~ ^ : ? * [ \\",
         ),
-        must_not_match("^[-/]", f"{what} does not begin with - or /"),
-        must_not_match(r"\.\.|@\{|//", f"{what} has no .., no @{{ and no //"),
+        must_not_match("^[-/]", "must not begin with - or /"),
+        must_not_match(r"\.\.|@\{|//", 'must not contain "..", "@{" or "//"'),
         must_not_match(
             r"(^|/)\.|\.lock(/|$)|[./]$",
-            f"no part of {what} begins with a dot or ends in .lock, "
-            "and the name does not end in / or a dot",
+            "must not end in / or a dot, and must not have a part that begins with a dot or ends "
+            "in .lock",
         ),
-        must_not_match(
-            "^(@|HEAD)$", "@ and HEAD are not branches; give the name of the branch itself"
-        ),
+        must_not_match("^(@|HEAD)$", "must not be @ or HEAD; specify the name of the branch"),
         Constraint(
             f"size(bytes(self)) <= {max_bytes}",
-            f"{what} has at most {max_bytes} bytes",
+            f"must be at most {max_bytes} bytes",
             lambda name: len(name.encode("utf-8", "replace")) <= max_bytes,
         ),
     )
@@ -89,12 +87,12 @@ BranchName = Annotated[
     Meta(
         min_length=1,
         max_length=_BRANCH_BYTES,
-        extra=schema_extra(*_ref_constraints("a branch name", _BRANCH_BYTES)),
+        extra=schema_extra(*_ref_constraints(_BRANCH_BYTES)),
     ),
 ]
 """A branch without `refs/heads/`, by git's own rules for reference names."""
 
-_REF_RULES = schema_extra(*_ref_constraints("a ref", _REF_BYTES))
+_REF_RULES = schema_extra(*_ref_constraints(_REF_BYTES))
 
 RefName = Annotated[str, Meta(min_length=1, max_length=_REF_BYTES, extra=_REF_RULES)]
 """A branch, a tag, a full reference name or a full commit id."""
@@ -105,8 +103,8 @@ RefOrDefault = Annotated[str, Meta(max_length=_REF_BYTES, extra=_REF_RULES)]
 _FOLDER_CONSTRAINTS = (
     must_not_match(
         r"(^|/)\.|\.(/|$)",
-        "no part of the folder begins or ends with a dot: "
-        "such folders hold CI definitions or Git's own data",
+        "must not have a part that begins or ends with a dot; such folders hold CI definitions "
+        "or Git's own data",
     ),
 )
 
@@ -132,7 +130,7 @@ def _is_window(text: str) -> bool:
 _WINDOW_BOUNDS = Constraint(
     # The first half keeps numbers that are too large for a duration out of the conversion.
     "self.matches('^([0-9]{1,8}(ms|s|m|h))+$') && duration(self) <= duration('5m')",
-    "the window lies between 0s and 5m; write it like 0s, 500ms, 30s or 2m",
+    "must be a duration from 0s to 5m, for example 500ms, 30s or 2m",
     _is_window,
 )
 
@@ -142,12 +140,10 @@ WindowDuration = Annotated[
 """A length of time from 0s to 5m."""
 
 _PERSON_CONSTRAINTS = (
-    must_not_match(
-        r"[\x00-\x1f\x7f-\x9f<>]", "names and addresses have no control characters, no < and no >"
-    ),
+    must_not_match(r"[\x00-\x1f\x7f-\x9f<>]", "must not contain control characters, < or >"),
     must_match(
         r"[^\x00-\x20.,:;<>" + "\"'" + r"\\]",
-        "Git drops quotes, dots, commas and spaces at the ends; something else must remain",
+        "must not consist of quotes, dots, commas and spaces only; Git removes them",
     ),
 )
 
@@ -159,8 +155,8 @@ PersonText = Annotated[
 _RESOURCE_CONSTRAINTS = (
     must_not_match(
         "/",
-        "write the plural of the type alone, for example deployments and not deployments/status: "
-        "a watch never carries subresources",
+        "must be the plural of a type, for example deployments; subresources such as "
+        "deployments/status cannot be watched",
     ),
 )
 
@@ -205,9 +201,9 @@ Cidr = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^({_IPV4_BLOCK
 
 
 _PATH_RULES = schema_extra(
-    must_not_match("^[/~]", "a path is relative: it begins with neither / nor ~"),
-    must_not_match(r"(^|/)\.\.(/|$)", "a path has no .. in it"),
-    must_not_match(r"[\x00-\x1f\x7f\\]", "a path has no backslash and no control characters"),
+    must_not_match("^[/~]", "must be relative: it must not begin with / or ~"),
+    must_not_match(r"(^|/)\.\.(/|$)", 'must not contain ".."'),
+    must_not_match(r"[\x00-\x1f\x7f\\]", "must not contain backslashes or control characters"),
 )
 
 TreePath = Annotated[str, Meta(min_length=1, max_length=512, extra=_PATH_RULES)]
@@ -234,12 +230,12 @@ _MAX_DURATION_CHARS = 32
 
 def duration_between(shortest: str, longest: str) -> Meta:
     """The constraints of a duration such as 90s or 1h30m within two bounds."""
-    # The first part keeps strings that are no duration out of the conversion, which would fail.
+    # The first part keeps strings that are not a duration out of the conversion, which would fail.
     cel = (
         f"self.matches({cel_string(_DURATION_PATTERN)}) && duration(self) >= duration('{shortest}')"
         f" && duration(self) <= duration('{longest}')"
     )
-    message = f"write a length of time from {shortest} to {longest}, for example 90s or 1h30m"
+    message = f"must be a duration from {shortest} to {longest}, for example 90s or 1h30m"
     constraint = Constraint(cel, message, _within_bounds(shortest, longest))
     return Meta(
         max_length=_MAX_DURATION_CHARS, pattern=_DURATION_PATTERN, extra=schema_extra(constraint)

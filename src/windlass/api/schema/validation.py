@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct, inspect
 
 from windlass.api.schema.constraint import Constraint, camel_case, compile_pattern
+from windlass.objects.names import format_count
 
 _MAX_KEY_CHARS = 63
 
@@ -122,13 +123,13 @@ def _check_struct(kind: inspect.StructType, value: Any, path: str) -> Iterator[F
 
 
 def _check_list(kind: inspect.VarTupleType, value: Any, path: str) -> Iterator[FieldError]:
-    yield from _check_length(kind, value, path, "entries")
+    yield from _check_length(kind, value, path, "entry", "entries")
     for index, item in enumerate(value):
         yield from _errors(kind.item_type, item, f"{path}[{index}]")
 
 
 def _check_map(kind: inspect.DictType, value: Any, path: str) -> Iterator[FieldError]:
-    yield from _check_length(kind, value, path, "entries")
+    yield from _check_length(kind, value, path, "entry", "entries")
     for key, item in value.items():
         for problem in _errors(kind.key_type, key, path):
             yield FieldError(path, f"a key {problem.message}")
@@ -143,26 +144,27 @@ def _check_int(kind: inspect.IntType, value: Any, path: str) -> Iterator[FieldEr
 
 
 def _check_str(kind: inspect.StrType, value: Any, path: str) -> Iterator[FieldError]:
-    yield from _check_length(kind, value, path, "characters")
+    yield from _check_length(kind, value, path, "character")
     if kind.pattern is not None and _pattern(kind.pattern).search(value) is None:
         yield FieldError(path, f"must match {kind.pattern}")
 
 
 def _check_literal(kind: inspect.LiteralType, value: Any, path: str) -> Iterator[FieldError]:
     if value not in kind.values:
-        yield FieldError(path, "must be one of " + ", ".join(map(str, kind.values)))
+        yield FieldError(path, "unsupported value; supported: " + ", ".join(map(str, kind.values)))
 
 
 def _check_length(
     kind: inspect.VarTupleType | inspect.StrType | inspect.DictType,
     value: Any,
     path: str,
-    unit: str,
+    noun: str,
+    plural: str = "",
 ) -> Iterator[FieldError]:
     if kind.min_length is not None and len(value) < kind.min_length:
-        yield FieldError(path, f"must have at least {kind.min_length} {unit}")
+        yield FieldError(path, f"must have at least {format_count(kind.min_length, noun, plural)}")
     if kind.max_length is not None and len(value) > kind.max_length:
-        yield FieldError(path, f"must have at most {kind.max_length} {unit}")
+        yield FieldError(path, f"must have at most {format_count(kind.max_length, noun, plural)}")
 
 
 def violations(constraints: Iterable[Constraint], value: Any, path: str) -> Iterator[FieldError]:
@@ -176,7 +178,7 @@ def violations(constraints: Iterable[Constraint], value: Any, path: str) -> Iter
 def _duplicates(keys: Sequence[Any], value: Sequence[Any], path: str) -> Iterator[FieldError]:
     for index in range(len(value)):
         if keys[index] in keys[:index]:
-            yield FieldError(f"{path}[{index}]", "stands in the list twice")
+            yield FieldError(f"{path}[{index}]", "duplicate entry")
 
 
 _CHECKS: dict[type, Callable[[Any, Any, str], Iterator[FieldError]]] = {

@@ -108,7 +108,7 @@ def test_refusals_name_the_field_and_hold_no_token() -> None:
         (GOOD["GitRepoConfig"] | {"secretRef": {"name": 1}}, "spec.secretRef.name:"),
         (GOOD["GitRepoConfig"] | {"allowedBranches": ["a..b"]}, "spec.allowedBranches[0]:"),
         (GOOD["GitRepoConfig"] | {"hostKeyVerification": "Off"}, "spec.hostKeyVerification:"),
-        ({"allowedBranches": ["main"]}, "spec: Object missing required field `repoUrl`"),
+        ({"allowedBranches": ["main"]}, "spec: repoUrl is required"),
         (None, "spec:"),
         ("x", "spec:"),
     ],

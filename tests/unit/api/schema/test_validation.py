@@ -43,7 +43,7 @@ def test_every_problem_is_listed_in_order() -> None:
 def test_bounds() -> None:
     """Empty and overlong texts and lists are told with their bounds."""
     empty = validate(_repo(branches=()))
-    assert empty == [FieldError("spec.allowedBranches", "must have at least 1 entries")]
+    assert empty == [FieldError("spec.allowedBranches", "must have at least 1 entry")]
     long = validate(_repo(url="https://h/" + "x" * 2050))
     assert long == [FieldError("spec.repoUrl", "must have at most 2048 characters")]
 
@@ -51,7 +51,7 @@ def test_bounds() -> None:
 def test_duplicates() -> None:
     """An entry of a set that stands twice is told at its second place."""
     (problem,) = validate(_repo(branches=("a", "b", "a")))
-    assert problem == FieldError("spec.allowedBranches[2]", "stands in the list twice")
+    assert problem == FieldError("spec.allowedBranches[2]", "duplicate entry")
 
 
 def test_a_closing_line_break_is_not_overlooked() -> None:
@@ -68,7 +68,7 @@ def test_choices() -> None:
         repo_url="https://h/x", allowed_branches=("a",), host_key_verification=wrong
     )
     (problem,) = validate(spec)
-    assert str(problem) == "spec.hostKeyVerification: must be one of Disabled, Strict"
+    assert str(problem) == "spec.hostKeyVerification: unsupported value; supported: Disabled, Strict"
 
 
 def test_messages_hold_no_value() -> None:

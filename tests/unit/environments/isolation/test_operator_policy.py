@@ -16,7 +16,7 @@ _BY_FENCE = Forbidden(
     403,
     "Forbidden",
     'rolebindings "windlass-manager" is forbidden: ValidatingAdmissionPolicy '
-    "'windlass-fence' with binding 'windlass-fence' denied request: the operator writes only",
+    "'windlass-fence' with binding 'windlass-fence' denied request: the operator may only write",
 )
 _BY_ANOTHER = Forbidden(
     403, "Forbidden", "ValidatingAdmissionPolicy 'other-windlass-fence' with binding 'x' denied"
