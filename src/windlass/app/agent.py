@@ -144,7 +144,7 @@ class AgentRole:
                 volume = await run_in_thread(DataVolume, self._settings.paths.data, owner)
                 break
             except WindlassError as error:
-                _log.warning("data directory cannot be used", error=error.message)
+                _log.warning("data directory not usable, retrying", error=error.message)
             await asyncio.sleep(_RETRY_SECONDS)
         try:
             self._loop = await self._build_loop(volume)
@@ -203,7 +203,11 @@ class AgentRole:
                     kubeconfig=self._settings.kubeconfig, user_agent="windlass-agent"
                 )
             except WindlassError as error:
-                _log.warning("no way to the API server", reason=error.reason, error=error.message)
+                _log.warning(
+                    "cannot connect to the API server, retrying",
+                    reason=error.reason,
+                    error=error.message,
+                )
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             async with connection, asyncio.TaskGroup() as group:
@@ -229,7 +233,7 @@ class AgentRole:
 
 def _exit_now() -> None:
     """Exit although a thread is past its commit point; the journal resumes at the next start."""
-    _log.warning("a sync is not done; it is resumed at the next start")
+    _log.warning("sync interrupted by shutdown; it resumes at the next start")
     sys.stderr.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Controller role: one process that leads, or stands by.
+"""Controller role: one process that leads, or waits to.
 
     controller ── probes, metrics
       ├── lease
@@ -70,7 +70,10 @@ async def run_with_restarts(capability: Capability) -> None:
             raise
         except WindlassError as error:
             _log.warning(
-                "cannot work yet", part=capability.name, reason=error.reason, message=error.message
+                "capability failed, restarting",
+                part=capability.name,
+                reason=error.reason,
+                message=error.message,
             )
             await asyncio.sleep(_RESTART_SECONDS)
 
@@ -174,12 +177,12 @@ class ControllerRole:
                 await self._leadership.release()
 
     async def _follow_lease(self) -> None:
-        """Run the capabilities while the lease is ours, stand by while it is not."""
+        """Run the capabilities while the lease is ours, wait while it is not."""
         while True:
             if not self._leadership.acquired.is_set():
-                _log.info("standing by", lease=self._installation.lease)
+                _log.info("waiting for the lease", lease=self._installation.lease)
             await self._leadership.acquired.wait()
-            _log.info("leading", holder=str(self._holder))
+            _log.info("starting capabilities", holder=str(self._holder))
             async with run_in_background("leader", self._run_capabilities) as running:
                 await wait_for_first(self._leadership.lost, running)
 
@@ -202,7 +205,7 @@ class ControllerRole:
         def unready() -> str | None:
             if not self._settings.leader_elect or self._leadership.acquired.is_set():
                 return capability.why_not_ready()
-            return None if self._leadership.answered else "the API server does not answer"
+            return None if self._leadership.answered else "the API server is not responding"
 
         return unready
 

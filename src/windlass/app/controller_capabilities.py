@@ -160,12 +160,12 @@ class ReverserCapability:
     def why_not_ready(self) -> str | None:
         running = self._controller
         if running is None:
-            return "the cluster is being looked at"
+            return "connecting to the cluster"
         if not running.objects.is_synced:
-            return "our own resources are not all read yet; are the CRDs installed?"
+            return "custom resources are not synced yet; check that the CRDs are installed"
         if running.catalog.current is None:
-            return "the served types are not known yet"
-        return None if running.attributor.serving else "the witness does not answer yet"
+            return "API discovery is not complete yet"
+        return None if running.attributor.serving else "the admission webhook is not responding yet"
 
     async def _run_with_webhook(
         self, running: Reverser, cluster: ClusterIdentity, bound: socket.socket
@@ -196,8 +196,10 @@ class ReverserCapability:
         )
         async with asyncio.TaskGroup() as group:
             helpers = [
-                group.create_task(supervisor.run(), name="witness"),
-                group.create_task(registration.run(supervisor.reconfigure), name="webhook trust"),
+                group.create_task(supervisor.run(), name="webhook"),
+                group.create_task(
+                    registration.run(supervisor.reconfigure), name="webhook registration"
+                ),
             ]
             try:
                 await running.run()
@@ -258,7 +260,7 @@ class GatewaysCapability:
     def why_not_ready(self) -> str | None:
         running = self._controller
         if running is None or not running.cache.syncs.synced.is_set():
-            return "IgnitionSyncs are not all read yet; are the CRDs installed?"
+            return "IgnitionSyncs are not synced yet; check that the CRDs are installed"
         return None
 
 
@@ -297,7 +299,7 @@ class EnvironmentsCapability:
     def why_not_ready(self) -> str | None:
         running = self._controller
         if running is None or not running.cache.is_synced:
-            return "Projects and Environments are not all read yet; are the CRDs installed?"
+            return "Projects and Environments are not synced yet; check that the CRDs are installed"
         return (
             None if running.operator_policy.is_in_force else running.operator_policy.pending_message
         )

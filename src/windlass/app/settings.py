@@ -75,64 +75,68 @@ class Settings:
     capabilities: tuple[CapabilityName, ...] = _declare(
         forms.Commas(_CAPABILITY_NAMES, needs_one=True),
         ",".join(get_args(CapabilityName)),
-        "What this operator does; leave out what nobody needs.",
+        "Capabilities that this operator runs.",
     )
     enable_watch_ingestion: bool = _declare(
-        forms.Bool(), "true", "Mirror objects; false only checks our own resources."
+        forms.Bool(), "true", "Mirror objects; false only validates the resources of windlass."
     )
     discovery_refresh: float = _declare(
-        forms.Duration(), "5m", "Time between full scans of the served types, as a safety net."
+        forms.Duration(), "5m", "Time between full API discoveries, as a safety net."
     )
     watch_all: bool = _declare(
         forms.Bool(),
         "false",
-        "Let a rule item without resources mean every type that can be followed.",
+        "Let a rule item without resources select every type that can be watched.",
     )
     discovery_exclude: tuple[str, ...] = _declare(
-        _RESOURCES, "", "Types never mirrored, whatever a rule says."
+        _RESOURCES, "", "Types that are never mirrored, whatever a rule selects."
     )
     removal_grace: float = _declare(
         forms.Duration(),
         "60s",
-        "Time that a new GitDestination has to get its rules before files that lay in its folder "
-        "already and that no rule selects are removed.",
+        "Age up to which a GitDestination may lack rules before files in its folder that no rule "
+        "selects are removed.",
     )
     git_batch_max_files: int = _declare(
         forms.Int(1, 100_000),
         "200",
-        "Files after which a window is pushed, and the most in one commit.",
+        "Files after which a window is pushed; also the maximum per commit.",
     )
     git_batch_max_bytes_mib: int = _declare(
         forms.Int(1, 1024),
         "1",
-        "MiB after which a window is pushed, and the most in one commit of several files.",
+        "MiB after which a window is pushed; also the maximum of a commit with several files.",
     )
     git_batch_max_wait_sec: int = _declare(
         forms.Int(0, 3600), "20", "Seconds after which a window is pushed."
     )
     workers_max_global: int = _declare(
-        forms.Int(1, 1000), "24", "Workers doing Git I/O at the same time."
+        forms.Int(1, 1000), "24", "Workers that do Git I/O at the same time."
     )
     workers_max_per_repo: int = _declare(
-        forms.Int(1, 1000), "5", "Workers doing Git I/O with one repository at the same time."
+        forms.Int(1, 1000),
+        "5",
+        "Workers that do Git I/O with the same repository at the same time.",
     )
     work_dir: Path = _declare(
-        forms.Directory(), "/var/cache/gitops-reverser", "Where bare stores live; disposable."
+        forms.Directory(),
+        "/var/cache/gitops-reverser",
+        "Directory of the bare Git stores; its content is disposable.",
     )
-    page_size: int = _declare(forms.Int(1, 10_000), "500", "Objects asked for in one list page.")
+    page_size: int = _declare(forms.Int(1, 10_000), "500", "Objects per page of a list request.")
     watch_idle_timeout: float = _declare(
-        forms.Duration(), "80s", "Silence after which a watch is begun again."
+        forms.Duration(), "80s", "Time without any data after which a watch is restarted."
     )
     remote_check_interval: float = _declare(
-        forms.Duration(or_off=True), "60s", "Time between looks at each remote branch."
+        forms.Duration(or_off=True), "60s", "Time between checks of each remote branch."
     )
     git_push_timeout: float = _declare(forms.Duration(), "60s", "Hard deadline of a push.")
     git_fetch_timeout: float = _declare(forms.Duration(), "5m", "Hard deadline of a fetch.")
     cluster_uid: str = _declare(
-        forms.UID, "", "Name of this cluster; empty takes the uid of namespace kube-system."
+        forms.UID, "", "Identity of this cluster; empty uses the uid of the namespace kube-system."
     )
     pending_max_mib: int = _declare(
-        forms.Int(1, 1_048_576), "512", "MiB not yet pushed that a store may hold."
+        forms.Int(1, 1_048_576), "512", "MiB not yet pushed that a store may contain."
     )
     attribution_ttl: float = _declare(
         forms.Duration(), "60s", "How long an admission record is kept."
@@ -144,52 +148,54 @@ class Settings:
         forms.Int(1, 1000), "10", "Admission records kept for one object."
     )
     sensitive_resource: tuple[str, ...] = _declare(
-        _RESOURCES, "", "Further types whose values are treated like those of Secrets."
+        _RESOURCES, "", "Additional types whose values are redacted like those of Secrets."
     )
     sensitive_annotation_allow: tuple[str, ...] = _declare(
         forms.Several(forms.ANNOTATION_PREFIX),
         "",
         "Annotation prefixes whose values of up to 256 bytes stay readable on Secrets and "
-        "sensitive types, beside those of Helm, Argo CD, Flux and cert-manager; all other "
+        "sensitive types, in addition to those of Helm, Argo CD, Flux and cert-manager; all other "
         "values become keyed digests.",
     )
     noise_filter: NoiseFilter = _declare(
         _NOISE_FILTERS,
         "default",
-        "Skip objects that a cluster makes and rewrites by itself; off mirrors them too.",
+        "Skip objects that controllers create and update on their own; off mirrors them too.",
     )
     git_insecure_hosts: tuple[str, ...] = _declare(
         forms.Several(forms.HOST),
         "",
-        "Hosts that git may reach without encryption, and at addresses refused otherwise.",
+        "Hosts that git may connect to without encryption, and at otherwise refused addresses.",
     )
     git_refused_cidrs: tuple[str, ...] = _declare(
         forms.Several(forms.CIDR),
         "",
-        "Addresses that git never connects to, beside those of the API server, loopback, "
+        "Addresses that git never connects to, in addition to the API server, loopback, "
         "link-local and metadata services.",
     )
     git_allow_file: bool = _declare(
         forms.Bool(),
         "false",
-        "Allow file:/// repositories, read from the operator's own disk; never where tenants may "
-        "choose the repository.",
+        "Allow file:/// repositories, read from the operator's own disk; do not enable it where "
+        "tenants can choose the repository.",
     )
     cluster_destination_namespaces: tuple[str, ...] = _declare(
         forms.Several(forms.LABEL),
         "",
-        "Namespaces, beside our own, whose destinations cluster rules may name.",
+        "Namespaces whose GitDestinations ClusterWatchRules may use, in addition to that of "
+        "windlass.",
     )
     gateways_cluster_name: str = _declare(
-        forms.UID, "", "What templates of gateways call this cluster."
+        forms.UID, "", "Name of this cluster in the templates of gateways."
     )
     gateways_protected_paths: tuple[str, ...] = _declare(
         forms.Several(forms.RELATIVE_PATH),
         "",
-        "Paths below a gateway's data directory that are never written or deleted, beside ours.",
+        "Paths in a gateway's data directory that are never written or deleted, in addition to the "
+        "built-in ones.",
     )
     environments_poll_interval: float = _declare(
-        forms.Duration(), "60s", "Time between looks at the branches that Environments follow."
+        forms.Duration(), "60s", "Time between checks of the branches that Environments follow."
     )
     environments_rollout_timeout: float = _declare(
         forms.Duration(), "10m", "Time after which a revision that is not ready has failed."
@@ -200,22 +206,24 @@ class Settings:
         "Namespaces whose Environments may run in namespaces with short names.",
     )
     environments_reserved_namespaces: tuple[str, ...] = _declare(
-        forms.Several(forms.LABEL), "", "Names that no Environment's namespace may have."
+        forms.Several(forms.LABEL),
+        "",
+        "Names that must not be used for the namespace of an Environment.",
     )
     environments_cluster_cidrs: tuple[str, ...] = _declare(
-        forms.Several(forms.CIDR), "", "Addresses of the cluster, closed to Environments."
+        forms.Several(forms.CIDR), "", "Addresses of the cluster; Environments cannot reach them."
     )
     environments_extra_except: tuple[str, ...] = _declare(
-        forms.Several(forms.CIDR), "", "Further addresses closed to Environments."
+        forms.Several(forms.CIDR), "", "Additional addresses that Environments cannot reach."
     )
     environments_egress_ceiling: tuple[str, ...] = _declare(
-        forms.Several(forms.CIDR), "", "Private addresses that Projects may open."
+        forms.Several(forms.CIDR), "", "Private addresses that Projects may allow."
     )
     environments_network_enforcement: Enforcement = _declare(
         _ENFORCEMENTS,
         "assume",
-        "Whether this cluster enforces network policies; absent refuses untrusted Environments "
-        "and warns of the others. `windlass check --network-probe` measures it.",
+        "Whether this cluster enforces NetworkPolicies; absent rejects untrusted Environments and "
+        "warns about the others. `windlass check --network-probe` measures it.",
     )
     environments_untrusted_pod_security: PodSecurity = _declare(
         _POD_SECURITY_LEVELS, "restricted", "Pod Security level of untrusted Environments."
@@ -229,14 +237,14 @@ class Settings:
     environments_untrusted_quota: tuple[Pair, ...] = _declare(
         forms.QUOTA_PAIRS,
         "",
-        "What untrusted Environments may use, never more than the Project's default quota; half "
-        "of that where nothing is said.",
+        "Quota of untrusted Environments, never more than the Project's default quota; defaults "
+        "to half of that.",
     )
     environments_storage_classes: tuple[str, ...] = _declare(
         forms.Several(forms.OBJECT_NAME),
         "",
-        "StorageClasses that claims of Environments may use; empty allows every class with a "
-        "provisioner.",
+        "StorageClasses that PersistentVolumeClaims of Environments may use; empty allows every "
+        "class with a provisioner.",
     )
     environments_csi_drivers: tuple[str, ...] = _declare(
         forms.Several(forms.OBJECT_NAME),
@@ -246,71 +254,73 @@ class Settings:
     environments_schedulers: tuple[str, ...] = _declare(
         forms.Several(forms.OBJECT_NAME),
         "",
-        "Schedulers that pods of Environments may name, beside default-scheduler.",
+        "Schedulers that pods of Environments may use, in addition to default-scheduler.",
     )
     environments_allowed_annotations: tuple[str, ...] = _declare(
         forms.Several(forms.KEY_PREFIX),
         "",
-        "Annotations that pods, Services, ServiceAccounts and claims of all Environments keep, "
-        "untrusted ones too, by how their keys begin.",
+        "Prefixes of annotation keys that are kept on pods, Services, ServiceAccounts and "
+        "PersistentVolumeClaims of all Environments, including untrusted ones.",
     )
     environments_denied_annotations: tuple[str, ...] = _declare(
         forms.Several(forms.KEY_PREFIX),
         "",
-        "Annotations and labels that pods, Services, ServiceAccounts and claims of Environments "
-        "lose, beside those known to act outside of the namespace, by how their keys begin.",
+        "Prefixes of annotation and label keys that are removed from pods, Services, "
+        "ServiceAccounts and PersistentVolumeClaims of Environments, in addition to those known to "
+        "act outside of the namespace.",
     )
     environments_helm: str = _declare(
         forms.PROGRAM,
         "helm",
-        "The program that renders charts; empty refuses them.",
+        "Path or name of the helm program that renders charts; empty rejects charts.",
     )
     environments_suspend: bool = _declare(
         forms.Bool(),
         "false",
-        "Leave all Projects and Environments as they are; deleting them still works.",
+        "Stop reconciling all Projects and Environments; they can still be deleted.",
     )
-    namespace: str = _declare(forms.LABEL, "windlass-system", "Namespace windlass runs in.")
+    namespace: str = _declare(forms.LABEL, "windlass-system", "Namespace that windlass runs in.")
     release: str = _declare(
-        forms.LABEL, "windlass", "Name of the installation, the prefix of its objects."
+        forms.LABEL, "windlass", "Name of the installation; prefix of the names of its objects."
     )
     leader_elect: bool = _declare(
-        forms.Bool(), "true", "Let only one of several replicas do the work."
+        forms.Bool(), "true", "Elect a leader, so that only one of several replicas works."
     )
     leader_elect_lease_duration: float = _declare(
-        forms.Duration(), "15s", "Time after which a lease that its leader does not renew is free."
+        forms.Duration(), "15s", "Time after which a lease that is not renewed expires."
     )
     leader_elect_renew_deadline: float = _declare(
         forms.Duration(),
         "10s",
-        "Time for which a leader tries to renew its lease; shorter than the lease's duration.",
+        "Time for which a leader tries to renew its lease; must be shorter than its duration.",
     )
     leader_elect_retry_period: float = _declare(
         forms.Duration(),
         "2s",
-        "Time between attempts to get or renew the lease; shorter than the renew deadline.",
+        "Time between attempts to acquire or renew the lease; must be shorter than the renew "
+        "deadline.",
     )
     webhook_bind_address: ListenAddress = _declare(
-        forms.Listen(), "0.0.0.0:9443", "Where admission is answered."
+        forms.Listen(), "0.0.0.0:9443", "Address of the admission webhook."
     )
     webhook_certificate_addresses: tuple[str, ...] = _declare(
         forms.Several(forms.IP),
         "",
-        "IP addresses by which the API server calls the webhook, beside the name of its Service; "
-        "the webhook's certificate names them.",
+        "IP addresses in the certificate of the webhook, in addition to the name of its Service; "
+        "needed where the API server calls it by address.",
     )
     metrics_bind_address: ListenAddress = _declare(
-        forms.Listen(), ":8080", "Where metrics are served."
+        forms.Listen(), ":8080", "Address of the metrics endpoint."
     )
     health_probe_bind_address: ListenAddress = _declare(
-        forms.Listen(), ":8081", "Where /healthz and /readyz are served."
+        forms.Listen(), ":8081", "Address of /healthz and /readyz."
     )
     log_format: LogFormat = _declare(
         LOG_FORMATS,
         "auto",
-        "Form of log lines; auto is text on a terminal and JSON otherwise.",
+        "Log format; auto is text on a terminal and JSON otherwise.",
     )
-    log_level: LogLevel = _declare(LOG_LEVELS, "info", "Least important records to write.")
+    log_level: LogLevel = _declare(LOG_LEVELS, "info", "Minimum level of log records.")
 
 
 TABLE: tuple[Setting, ...] = tuple(

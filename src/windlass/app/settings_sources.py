@@ -32,7 +32,7 @@ OTHER_VARIABLES = frozenset(
         "WINDLASS_FAILPOINT_LOG",
     }
 )
-"""Variables with our prefix that are no settings."""
+"""Variables with our prefix that are not settings."""
 
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_SHOWN = 80
@@ -110,7 +110,7 @@ def _assign(
     setting: Setting, given: SourcedValue, values: dict[str, Any], problems: list[str]
 ) -> None:
     if not isinstance(given.value, str) and not setting.repeated:
-        problems.append(f"{given.source}: one value is needed, {setting.form.expected}")
+        problems.append(f"{given.source}: expected one value, {setting.form.expected}")
         return
     try:
         values[setting.attribute] = _parse(setting, given.value)
@@ -167,12 +167,12 @@ def _from_file(text: str, file_name: str, problems: list[str]) -> dict[str, Sour
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
-        problems.append(f"{file_name}: not YAML{_line_hint(error)}")
+        problems.append(f"{file_name}: invalid YAML{_line_hint(error)}")
         return {}
     if root is None:
         return {}
     if not isinstance(root, yaml.MappingNode):
-        problems.append(f"{file_name}: a list of `setting: value` lines is needed")
+        problems.append(f"{file_name}: expected a mapping of `setting: value`")
         return {}
     return _from_mapping(root, file_name, problems)
 
@@ -188,9 +188,9 @@ def _from_mapping(
         if name not in known:
             problems.append(_unknown_name(source, known, name))
         elif name in layer:
-            problems.append(f"{source}: given a second time")
+            problems.append(f"{source}: duplicate setting")
         elif (given := _scalar_or_list(value)) is None:
-            problems.append(f"{source}: a plain value or a list of plain values is needed")
+            problems.append(f"{source}: expected a plain value or a list of plain values")
         else:
             layer[name] = SourcedValue(given, source)
     return layer
@@ -209,7 +209,7 @@ def _scalar_or_list(node: yaml.Node) -> str | list[str] | None:
 def _unknown_name(what: str, known: Iterable[str], name: str = "") -> str:
     nearest = difflib.get_close_matches(name or what, list(known), n=1, cutoff=0.5)
     advice = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"{process.clean(what, limit=2 * _MAX_SHOWN)}: there is no such setting{advice}"
+    return f"{process.clean(what, limit=2 * _MAX_SHOWN)}: unknown setting{advice}"
 
 
 def _line_hint(error: yaml.YAMLError) -> str:

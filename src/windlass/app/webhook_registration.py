@@ -83,7 +83,7 @@ class WebhookRegistration:
 
     @property
     def identity(self) -> WebhookIdentity:
-        assert self._identity is not None, "who serves has looked up the identity before"
+        assert self._identity is not None, "the identity is loaded before it is served"
         return self._identity
 
     @property
@@ -134,7 +134,9 @@ class WebhookRegistration:
             # An API server that does not respond does not undo the registration.
             if not self._registered:
                 self._on_registered(False)
-            _log.warning("webhook not registered", reason=error.reason, message=error.message)
+            _log.warning(
+                "webhook registration failed, retrying", reason=error.reason, message=error.message
+            )
             return _RETRY_SECONDS
         overlap = self.identity.changed + webhook_identity.OVERLAP - self._clock.now()
         ends = overlap.total_seconds()
@@ -194,8 +196,8 @@ class WebhookRegistration:
             self._registered = False
             raise WindlassError(
                 "WebhookMissing",
-                f"ValidatingWebhookConfiguration {name} does not exist; install it to have "
-                "changes credited to people",
+                f"ValidatingWebhookConfiguration {name} does not exist; install it to "
+                "attribute changes to users",
             ) from error
         hooks = configuration.get("webhooks") or []
         patch = [

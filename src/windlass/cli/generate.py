@@ -31,7 +31,7 @@ def generate(root: Path, check: bool) -> int:
         if not check:
             _write_or_remove(root / path, wanted.get(path))
     if check and stale:
-        typer.echo("run: make generate", err=True)
+        typer.echo("run `make generate`", err=True)
         return 1
     return 0
 
@@ -85,8 +85,8 @@ def _settings_page() -> str:
     from windlass.app import settings
 
     lead = (
-        "# Settings\n\nA flag wins over a variable, a variable over the file given by `--config`, "
-        "the file over the default. An unknown name is an error.\n\n"
+        "# Settings\n\nA flag overrides a variable, a variable overrides the file given by "
+        "`--config`, and the file overrides the default. An unknown name is an error.\n\n"
     )
     return lead + settings.reference_table()
 

@@ -4,7 +4,7 @@ Only typer is imported at the top; each command imports what it needs when it ru
 `--help` stays fast. Further commands come from installed distributions, by the entry point
 group `windlass.commands`: a name with a `typer.Typer` (a group of commands) or a function
 (one command). The metadata of all distributions is read for that, so it is read only when
-the first word is no command of our own: `windlass controller` and `windlass agent` never do.
+the first word is not a command of our own: `windlass controller` and `windlass agent` never do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DEVELOPMENT_COMMANDS = frozenset({"dev", "run"})
 
 app = typer.Typer(
     name="windlass",
-    help="Winds Git and Kubernetes together, in both directions.",
+    help="Syncs Git and Kubernetes, in both directions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     # Plain help: drawing it with rich loads a Markdown reader and a highlighter first.

@@ -12,13 +12,15 @@ from windlass.app.settings_flags import accepts_settings
 
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(help="Which cluster; KUBECONFIG, ~/.kube/config or the pod's own otherwise."),
+    typer.Option(
+        help="Path of the kubeconfig; defaults to KUBECONFIG, ~/.kube/config or the pod's account."
+    ),
 ]
 
 
 @accepts_settings
 def controller(kubeconfig: Kubeconfig = None, *, settings: Settings) -> None:
-    """Run all controllers and the admission webhook, leader-elected."""
+    """Run all controllers and the admission webhook, with leader election."""
     import asyncio
 
     from windlass.telemetry import log_setup

@@ -54,7 +54,7 @@ def object_path(gvr: GVR, name: str, namespace: str = "", subresource: str = "")
 
 def _segment(text: str) -> str:
     if text in {"", ".", ".."} or "/" in text:
-        raise Stalled("InvalidName", f"{text[:64]!r} cannot be a name on the API server")
+        raise Stalled("InvalidName", f"{text[:64]!r} is not a valid object name")
     return quote(text, safe="")
 
 
@@ -93,7 +93,7 @@ def parse_page(body: bytes) -> tuple[Page, str]:
     try:
         page, raw = _decode_list(body)
     except (*_DECODE_ERRORS, Unbalanced) as error:
-        raise ApiError(200, "Undecodable", f"a page of {len(body)} bytes is no list") from error
+        raise ApiError(200, "Undecodable", f"a page of {len(body)} bytes is not a list") from error
     prefix = _type_prefix(page)
     items = tuple(_with_type(item, prefix) for item in raw)
     return Page(items, page.metadata.resource_version), page.metadata.continue_
@@ -265,14 +265,14 @@ class Api:
         await self._write("DELETE", object_path(gvr, name, namespace), options, _JSON, {})
 
     async def text(self, path: str) -> str:
-        """The text at a path that is no object, such as /readyz."""
+        """The text at a path that is not an object, such as /readyz."""
         response = await self._connection.request(
             "GET", path, headers={"Accept": "*/*", **self._acting_as}
         )
         return response.text
 
     async def document(self, path: str, *, accept: str = _JSON) -> tuple[Object, str]:
-        """A JSON document that is no object, and its content type."""
+        """A JSON document that is not an object, and its content type."""
         response = await self._connection.request(
             "GET", path, headers={"Accept": accept, **self._acting_as}
         )
@@ -317,8 +317,8 @@ def _decode_object(body: bytes) -> Object:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ApiError(
-            200, "Undecodable", f"{len(body)} bytes from the API server are not JSON"
+            200, "Undecodable", f"invalid JSON in {len(body)} bytes from the API server"
         ) from error
     if not isinstance(parsed, dict):
-        raise ApiError(200, "Undecodable", "the API server answered with something else")
+        raise ApiError(200, "Undecodable", "the response of the API server is not an object")
     return parsed

@@ -99,9 +99,9 @@ def load(kubeconfig: Path | None, context: str | None) -> Access:
         _merge(merged, path)
     name = context or merged.current_context
     if not name:
-        raise _invalid(f"{files[0]} has no current-context; set one or name one")
+        raise _invalid(f"{files[0]} has no current-context; set it, or specify a context")
     if ("context", name) not in merged.entries:
-        raise _invalid(f"no context {name!r} in {', '.join(map(str, files))}")
+        raise _invalid(f"context {name!r} not found in {', '.join(map(str, files))}")
     return _selected(merged, name)
 
 
@@ -198,7 +198,9 @@ def _referenced(merged: _Merged, section: _Section, name: str, context: str) -> 
     entry = merged.entries.get((section, name))
     if entry is None:
         origin = merged.entries["context", context].origin
-        raise _invalid(f"context {context!r} of {origin} names {section} {name!r}, not defined")
+        raise _invalid(
+            f"context {context!r} of {origin} refers to {section} {name!r}, which is not defined"
+        )
     return entry
 
 
@@ -254,7 +256,7 @@ def _impersonation(entry: _Entry, name: str) -> tuple[Header, ...]:
     given = _converted(entry, _Impersonation, "user", name)
     if not given.user:
         if given.uid or given.groups or given.extra:
-            raise _invalid(f"user {name!r} of {entry.origin} has as-… fields but no as; set as")
+            raise _invalid(f"user {name!r} of {entry.origin} sets as-… fields without as; set as")
         return ()
     pairs = [("Impersonate-User", given.user)]
     pairs += [("Impersonate-Uid", given.uid)] if given.uid else []
@@ -287,7 +289,9 @@ def _authority(cluster: _Entry) -> str:
     try:
         return base64.b64encode((cluster.origin.parent / path).read_bytes()).decode()
     except OSError as error:
-        raise _invalid(f"certificate-authority {path} of {cluster.origin} is unreadable") from error
+        raise _invalid(
+            f"certificate-authority {path} of {cluster.origin} cannot be read"
+        ) from error
 
 
 def _from_pod() -> Access:
@@ -296,8 +300,8 @@ def _from_pod() -> Access:
     except (ConfigError, KeyError, OSError) as error:
         raise Stalled(
             "KubeconfigMissing",
-            "no cluster to speak to: name a kubeconfig, set KUBECONFIG, "
-            f"write {DEFAULT_KUBECONFIG}, or run in a pod with a service account",
+            "no cluster configured: specify --kubeconfig, set KUBECONFIG, "
+            f"create {DEFAULT_KUBECONFIG}, or run in a pod with a service account",
         ) from error
     assert config is not None
     return Access(config, proxy=proxy_for(config.cluster.server))

@@ -156,7 +156,7 @@ class Connection:
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             yield response.stream
         except httpx2.ReadTimeout as error:
-            raise errors.Idle(0, "Idle", f"no byte for {idle_seconds:g} s") from error
+            raise errors.Idle(0, "Idle", f"no data for {idle_seconds:g} s") from error
         except (httpx2.HTTPError, OSError) as error:
             raise errors.from_transport(error) from error
         finally:

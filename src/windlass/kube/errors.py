@@ -86,7 +86,7 @@ class Fenced(Retryable):
     """A write that was not sent, because this process does not hold the lease now."""
 
     def __init__(self) -> None:
-        super().__init__("NotLeading", "another process may lead; nothing is written")
+        super().__init__("NotLeading", "write refused: this process does not hold the lease")
 
 
 class _Cause(msgspec.Struct):
@@ -138,7 +138,7 @@ def from_status(status: Status, *, retry_after: float | None = None) -> ApiError
     if retry_after is None and status.details is not None and status.details.retryAfterSeconds:
         retry_after = bounded_wait(status.details.retryAfterSeconds)
     kind = _class_of(status.code, status.reason)
-    message = clean(status.message or f"the API server answered {status.code}")
+    message = clean(status.message or f"the API server responded with status {status.code}")
     reason = clean(status.reason)[:64] or kind.__name__
     return kind(status.code, reason, message, retry_after=retry_after, fields=_fields(status))
 
@@ -156,10 +156,10 @@ def from_transport(
     """The error of a request without a complete response."""
     text = clean(str(error)) or type(error).__name__
     if isinstance(error, httpx2.TimeoutException):
-        return Unavailable(0, "Timeout", f"the API server did not answer in time ({text})")
+        return Unavailable(0, "Timeout", f"the API server did not respond in time ({text})")
     if isinstance(error, ConfigError):
         return Unavailable(0, "CredentialUnreadable", text)
-    return Unavailable(0, "Unreachable", f"no complete answer from the API server: {text}")
+    return Unavailable(0, "Unreachable", f"no complete response from the API server: {text}")
 
 
 def parse_retry_after(text: str) -> float | None:

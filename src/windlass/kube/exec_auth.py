@@ -85,11 +85,11 @@ class ExecPlugin(ExecAuth):
                 output = await _output(_command(plugin), _environment(plugin, self._cluster))
             return msgspec.json.decode(output, type=_ExecCredential).status.token
         except TimeoutError as error:
-            raise _failed(plugin, f"did not end within {PLUGIN_SECONDS:g} s") from error
+            raise _failed(plugin, f"timed out after {PLUGIN_SECONDS:g} s") from error
         except OSError as error:
             raise _failed(plugin, f"failed: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise _failed(plugin, "printed no ExecCredential with a token") from error
+            raise _failed(plugin, "did not print an ExecCredential with a token") from error
 
 
 def exec_authentication(

@@ -228,7 +228,7 @@ class _Reflector:
                     yield Observed("ADDED", item, True)
                 objects += len(page.items)
         if version is None:
-            raise Unavailable(0, "Incomplete", "the list had no page")
+            raise Unavailable(0, "Incomplete", "the list has no pages")
         self._state.synced(version)
         yield SnapshotComplete(version, objects, "list")
 
@@ -281,7 +281,7 @@ class _Reflector:
         if event.type == "ERROR":
             raise watch.error_event(event.object)
         if event.type != "BOOKMARK":
-            raise EnvelopeBroken(f"an event of the unknown type {event.type[:16]!r}")
+            raise EnvelopeBroken(f"unknown event type {event.type[:16]!r}")
         version, ends = watch.bookmark_version(event.object)
         if self._state.in_snapshot:
             if not ends:

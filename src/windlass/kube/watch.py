@@ -62,7 +62,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class EnvelopeBroken(ValueError):
-    """A line that is no watch event."""
+    """A line that is not a watch event."""
 
 
 class WatchLine(msgspec.Struct, frozen=True, gc=False):
@@ -124,7 +124,7 @@ def bookmark_version(obj: bytes) -> tuple[str, bool]:
     try:
         metadata = _bookmark.decode(obj).metadata
     except _DECODE_ERRORS as error:
-        raise EnvelopeBroken("a bookmark cannot be read") from error
+        raise EnvelopeBroken("invalid bookmark event") from error
     ends = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
     return metadata.resourceVersion, ends
 
@@ -133,7 +133,7 @@ def error_event(obj: bytes) -> ApiError:
     """The error that an ERROR event carries."""
     status = errors.parse_status(obj)
     if status is None:
-        raise EnvelopeBroken("an ERROR event carries no Status")
+        raise EnvelopeBroken("ERROR event without a Status")
     return errors.from_status(status)
 
 
@@ -142,7 +142,7 @@ def _parse_leniently(line: bytes) -> WatchLine:
     body = line[opening.end() :].rstrip() if opening else b""
     obj = body[:-1].rstrip()
     if opening is None or not body.endswith(b"}") or not lenient_json.is_one_object(obj):
-        raise EnvelopeBroken(f"a line of {len(line)} bytes is no watch event")
+        raise EnvelopeBroken(f"a line of {len(line)} bytes is not a watch event")
     return WatchLine(opening.group(1).decode("ascii"), obj)
 
 

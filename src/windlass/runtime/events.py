@@ -104,7 +104,9 @@ class EventRecorder:
         except AlreadyExists:
             return
         except Retryable as error:
-            _log.warning("event not recorded", regarding=ref.name, said=reason, error=str(error))
+            _log.warning(
+                "could not record event", regarding=ref.name, said=reason, error=str(error)
+            )
         failpoint.reach("runtime.event.after")
 
     def _event(self, ref: ObjectRef, weight: Weight, reason: str, message: str) -> Object:

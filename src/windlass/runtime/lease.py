@@ -198,7 +198,7 @@ class LeaderElection:
                 self.answered = True
             except (Conflict, AlreadyExists):
                 self.answered = True
-                _log.info("lease written by another", **self._log_fields())
+                _log.info("lease updated by another process", **self._log_fields())
                 self._lease = None
             except (Retryable, TimeoutError) as error:
                 self._failed(error)
@@ -216,7 +216,9 @@ class LeaderElection:
             except (Retryable, TimeoutError) as error:
                 # It expires by itself; the next leader waits for that.
                 _log.warning(
-                    "lease not released", error=str(error) or "timed out", **self._log_fields()
+                    "could not release the lease; it will expire",
+                    error=str(error) or "timed out",
+                    **self._log_fields(),
                 )
 
     def _failed(self, error: Retryable | TimeoutError) -> None:
@@ -311,7 +313,7 @@ class LeaderElection:
     def _update_events(self) -> None:
         leads = self._candidacy.leading(self._clock.monotonic())
         if leads and not self.acquired.is_set():
-            _log.info("leading", **self._log_fields())
+            _log.info("became leader", **self._log_fields())
             self.lost.clear()
             self.acquired.set()
         elif not leads and self.acquired.is_set():

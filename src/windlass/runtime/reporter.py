@@ -104,7 +104,9 @@ class Reporter:
             if await self._write_status(key, obj, snapshot, outcome):
                 return
             obj = await self._read(key)
-        raise Retryable("StatusConflict", f"the status of {key} was written by others {_ATTEMPTS}x")
+        raise Retryable(
+            "StatusConflict", f"the status of {key} was changed by others in {_ATTEMPTS} attempts"
+        )
 
     async def _write_status(
         self, key: Key, obj: Object, snapshot: StatusSnapshot, outcome: Outcome

@@ -57,7 +57,7 @@ class AdmissionRequest:
 
 
 class ReviewUnreadable(WindlassError):
-    """A body that is no AdmissionReview v1; `uid` is set where it could still be found."""
+    """A body that is not an AdmissionReview v1; `uid` is set where it could still be found."""
 
     def __init__(self, message: str, uid: str) -> None:
         super().__init__("ReviewUnreadable", message)
@@ -108,9 +108,9 @@ def parse(body: bytes) -> AdmissionRequest:
     try:
         review = _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ReviewUnreadable("the body is no AdmissionReview v1", find_uid(body)) from error
+        raise ReviewUnreadable("the body is not an AdmissionReview v1", find_uid(body)) from error
     if (review.api_version, review.kind) != (_API_VERSION, "AdmissionReview"):
-        raise ReviewUnreadable("only AdmissionReview v1 is understood", review.request.uid)
+        raise ReviewUnreadable("only AdmissionReview v1 is supported", review.request.uid)
     return _request(review.request)
 
 
@@ -195,7 +195,7 @@ class AdmissionEndpoint:
         if not self.admits(scope):
             await _answer(send, 404, b"not found\n", b"text/plain")
         elif scope["method"] != "POST":
-            await _answer(send, 405, b"only POST is answered here\n", b"text/plain")
+            await _answer(send, 405, b"method not allowed; use POST\n", b"text/plain")
         else:
             await self._review(await _body(receive), send, scope)
 
@@ -214,7 +214,7 @@ class AdmissionEndpoint:
         self._forward(request)
 
     async def _allow_unread(self, error: ReviewUnreadable, send: Send) -> None:
-        _log.warning("admission body not understood", reason=error.reason, message=error.message)
+        _log.warning("invalid admission request", reason=error.reason, message=error.message)
         if error.uid:
             await _answer(send, 200, allow(error.uid))
         else:

@@ -103,7 +103,7 @@ class BodyLimit:
         if len(body) + len(chunk) > self._cap:
             raise self._too_large()
         if self._held + len(chunk) > self._budget:
-            raise _Refused(503, "too many large requests at once; try again\n")
+            raise _Refused(503, "too many large requests; try again later\n")
         self._held += len(chunk)
         body += chunk
 

@@ -57,7 +57,7 @@ class Authority:
         """The authority stored as these PEM texts; refused unless they belong together."""
         certificate, key = _read_cert(cert_pem), _read_key(key_pem)
         if certificate.public_key() != key.public_key():
-            raise _unreadable("the authority's key does not belong to its certificate")
+            raise _unreadable("the key of the CA does not match its certificate")
         return cls(cert_pem, key_pem)
 
     def issue(
@@ -216,5 +216,5 @@ def _read_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 def _unreadable(message: str) -> Stalled:
     return Stalled(
-        "CertificateUnreadable", f"{message}; delete the stored pair to have a new one made"
+        "CertificateUnreadable", f"{message}; delete the stored pair to create a new one"
     )

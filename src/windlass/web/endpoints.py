@@ -73,5 +73,5 @@ def _run(name: str, check: Check) -> str | None:
     try:
         return check()
     except Exception as error:
-        _log.exception("probe broke", check=name)
-        return f"the check itself failed ({type(error).__name__}); see the log"
+        _log.exception("probe check failed", check=name)
+        return f"internal error in the check ({type(error).__name__}); see the log"

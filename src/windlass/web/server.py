@@ -58,16 +58,16 @@ def _open_socket(host: str, port: int) -> socket.socket:
 
 def _explain(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is taken by another process"
+        return f"port {port} is already in use"
     if error.errno == errno.EACCES:
-        return f"port {port} may only be opened by a privileged process"
+        return f"port {port} requires privileges"
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"{host!r} is not an address of this machine"
+        return f"{host!r} is not an address of this host"
     return f"cannot listen on {host or '*'}:{port}: {error.strerror}"
 
 
 def _advice(flag: str) -> str:
-    return f"; choose another with {flag}" if flag else ""
+    return f"; change {flag}" if flag else ""
 
 
 _MAX_HEAD_BYTES = 64 * 1024

@@ -58,7 +58,7 @@ def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
             # A password is named so that OpenSSL never asks for one at a terminal.
             context.load_cert_chain(path, password="")
         except (ssl.SSLError, ValueError) as error:
-            raise _refused("certificate and key are no PEM pair that belongs together") from error
+            raise _refused("certificate and key are not a matching PEM pair") from error
 
 
 @contextlib.contextmanager

@@ -51,7 +51,10 @@ def test_two_credentials_bad_addresses_and_bad_refs_are_refused(server: Server, 
     secret = {"secretRef": {"name": "x"}}
     trials = {
         "git.auth": ({"sshKey": secret, "token": secret}, "set sshKey or token, not both"),
-        "git.repo": (f"file://user:{CANARY}@host/x", "must not contain credentials; put them into the Secret"),
+        "git.repo": (
+            f"file://user:{CANARY}@host/x",
+            "must not contain credentials; put them into the Secret",
+        ),
         "git.ref": ("--upload-pack=x", "must not begin with - or /"),
     }
     for field, (value, told) in trials.items():

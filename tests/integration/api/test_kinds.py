@@ -143,7 +143,10 @@ def test_unknown_fields_are_refused_or_pruned(server: Server, dry: str) -> None:
 def test_subresources_are_refused_with_an_explanation(server: Server, dry: str) -> None:
     """A rule that names a subresource is told what to write instead."""
     trial = case("WatchRule", "rules.0.resources", ["deployments/status"], False)
-    assert "subresources such as deployments/status cannot be watched" in _try(server, dry, trial).message
+    assert (
+        "subresources such as deployments/status cannot be watched"
+        in _try(server, dry, trial).message
+    )
 
 
 def test_samples_are_accepted(server: Server, dry: str) -> None:

@@ -292,7 +292,7 @@ def test_taken_port(data: Path, gateway: RunningGateway) -> None:
             timeout=60,
         )
         assert done.returncode == 1
-        assert f"port {port} is taken" in done.stderr
+        assert f"port {port} is already in use" in done.stderr
         assert option in done.stderr
 
 

@@ -89,7 +89,7 @@ def test_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert configuration.load(None, None).config.cluster.server == "https://first:6443"
     assert configuration.load(None, "second").config.cluster.server == "https://second:6443"
-    with pytest.raises(Stalled, match="no context 'third'"):
+    with pytest.raises(Stalled, match="context 'third' not found"):
         configuration.load(None, "third")
 
 
@@ -246,7 +246,7 @@ async def test_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     flow = ExecPlugin(_plugin(tmp_path / "plugin", "sleep 600")).async_auth_flow(
         httpx2.Request("GET", "http://x/")
     )
-    with pytest.raises(Retryable, match="did not end within"):
+    with pytest.raises(Retryable, match="timed out after"):
         await anext(flow)
 
 

@@ -148,7 +148,7 @@ async def test_broken_pair_leaves_the_served_one(authority: Authority, leaf: Lea
     tls = Tls(leaf.cert_pem, leaf.key_pem)
     other = authority.issue(["localhost"], [], NOW, days=1)
     async with Server(echo, tls=tls) as server:
-        with pytest.raises(Stalled, match="belongs together"):
+        with pytest.raises(Stalled, match="not a matching PEM pair"):
             tls.reload(other.cert_pem, leaf.key_pem)
         reader, writer = await dial(server.port, trusting(authority.cert_pem))
         assert await ask(reader, writer, b"x") == b"x"
@@ -178,15 +178,14 @@ async def test_taken_port_names_the_flag() -> None:
         with pytest.raises(Fatal) as caught:
             await second.start()
         assert caught.value.message == (
-            f"port {first.port} is taken by another process; "
-            "choose another with --webhook-bind-address"
+            f"port {first.port} is already in use; change --webhook-bind-address"
         )
         await second.stop()
 
 
 def test_foreign_address_is_explained() -> None:
     """An address of another machine is named as the reason."""
-    with pytest.raises(Fatal, match="not an address of this machine"):
+    with pytest.raises(Fatal, match="not an address of this host"):
         server.bind_socket("192.0.2.1", 0)
 
 

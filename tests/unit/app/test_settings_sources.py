@@ -67,7 +67,7 @@ def test_every_problem_is_told_at_once() -> None:
         "a: 1\nlog-level: loud\n", {"page-size": "x"}, WINDLASS_ATTRIBUTION_TTL="soon"
     )
     assert message.splitlines() == [
-        "windlass.yaml line 1, a: there is no such setting",
+        "windlass.yaml line 1, a: unknown setting",
         "flag --page-size: 'x' is not a whole number from 1 to 10000",
         "variable WINDLASS_ATTRIBUTION_TTL: 'soon' is not "
         "a duration like 90s, 5m or 1h30m, at least 1s",
@@ -80,16 +80,16 @@ def test_every_problem_is_told_at_once() -> None:
     [
         ("discovery-refesh: 5m", "did you mean discovery-refresh?"),
         ("page_size: 5", "did you mean page-size?"),
-        ("page-size: 5\npage-size: 6", "line 2, page-size: given a second time"),
-        ("page-size: {a: 1}", "a plain value or a list of plain values is needed"),
-        ("discovery-exclude: [[a]]", "a plain value or a list of plain values is needed"),
-        ("page-size: [1]", "one value is needed"),
+        ("page-size: 5\npage-size: 6", "line 2, page-size: duplicate setting"),
+        ("page-size: {a: 1}", "expected a plain value or a list of plain values"),
+        ("discovery-exclude: [[a]]", "expected a plain value or a list of plain values"),
+        ("page-size: [1]", "expected one value"),
         ("page-size:", "'' is not a whole number"),
-        ("- a", "a list of `setting: value` lines is needed"),
-        ("a: [", "windlass.yaml: not YAML near line 1"),
-        ("a: 1\n---\nb: 1", "windlass.yaml: not YAML near line"),
-        ("? [a]\n: 1", "there is no such setting"),
-        ("page-size: \x00", "windlass.yaml: not YAML"),
+        ("- a", "expected a mapping of `setting: value`"),
+        ("a: [", "windlass.yaml: invalid YAML near line 1"),
+        ("a: 1\n---\nb: 1", "windlass.yaml: invalid YAML near line"),
+        ("? [a]\n: 1", "unknown setting"),
+        ("page-size: \x00", "windlass.yaml: invalid YAML"),
     ],
 )
 def test_mistakes_in_the_file_are_explained(text: str, said: str) -> None:
@@ -105,14 +105,14 @@ def test_empty_file_changes_nothing() -> None:
 def test_unknown_variable_is_an_error_with_a_suggestion() -> None:
     """A misspelt variable is not silently without effect."""
     assert complaint(WINDLASS_PAGESIZE="5") == (
-        "variable WINDLASS_PAGESIZE: there is no such setting; did you mean WINDLASS_PAGE_SIZE?"
+        "variable WINDLASS_PAGESIZE: unknown setting; did you mean WINDLASS_PAGE_SIZE?"
     )
 
 
 def test_unknown_flag_is_an_error_with_a_suggestion() -> None:
     """A flag the table does not know is refused."""
     assert complaint(flags={"page-siz": "5"}) == (
-        "--page-siz: there is no such setting; did you mean --page-size?"
+        "--page-siz: unknown setting; did you mean --page-size?"
     )
 
 

@@ -39,7 +39,7 @@ def test_null_items() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"kind":"Status"}', b'{"metadata":{},"items":['])
 def test_no_list(body: bytes) -> None:
     """What is no list is never taken for an empty one."""
-    with pytest.raises(ApiError, match="no list"):
+    with pytest.raises(ApiError, match="is not a list"):
         api.parse_page(body)
 
 
@@ -68,5 +68,5 @@ def test_poison_does_not_spoil_the_page(poison: bytes) -> None:
 def test_cut_poisonous_page() -> None:
     """A page that ends too early is no page, poison or not."""
     poison = b'{"data":"\\ud800"}'
-    with pytest.raises(ApiError, match="no list"):
+    with pytest.raises(ApiError, match="is not a list"):
         api.parse_page(b'{"kind":"XList","metadata":{},"items":[' + poison + b"]")

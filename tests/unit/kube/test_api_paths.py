@@ -38,7 +38,7 @@ def test_path(path: str, expected: str) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../secrets/x"])
 def test_name_that_leaves_its_place(name: str) -> None:
     """A name that would lead to another object is refused before any request."""
-    with pytest.raises(Stalled, match="cannot be a name"):
+    with pytest.raises(Stalled, match="is not a valid object name"):
         api.object_path(CONFIGMAPS, name, "shop")
 
 

@@ -52,7 +52,7 @@ def _live(version: str = "10") -> ReflectorState:
         (Unavailable(504, "Timeout", "Too large resource version: 9"), "expired", True),
         (ApiError(400, "BadRequest", "invalid resource version"), "error", True),
         (NotFound(404, "NotFound", "no such type"), "error", True),
-        (Idle(0, "Idle", "no byte"), "idle", False),
+        (Idle(0, "Idle", "no data"), "idle", False),
         (Forbidden(403, "Forbidden", "no"), "forbidden", False),
         (Unauthorized(401, "Unauthorized", "who"), "forbidden", False),
         (Unavailable(500, "InternalError", "oh"), "error", False),
@@ -96,7 +96,7 @@ def test_silent_watchlist_becomes_a_list() -> None:
     state = _cursor()
     for expected in (ReflectorPhase.WATCHLIST, ReflectorPhase.LIST):
         state.opened(0)
-        verdict = state.ended(Ending("idle", "no byte"), 80)
+        verdict = state.ended(Ending("idle", "no data"), 80)
         assert verdict.abandons_snapshot
         assert state.state is expected
 

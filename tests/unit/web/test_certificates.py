@@ -74,7 +74,7 @@ def test_stored_authority_signs_again(authority: Authority) -> None:
 def test_foreign_key_is_refused(authority: Authority) -> None:
     """A key that does not belong to the certificate is refused when it is loaded."""
     other = Authority.create("other", NOW, days=1)
-    with pytest.raises(Stalled, match="does not belong"):
+    with pytest.raises(Stalled, match="does not match its certificate"):
         Authority.load(authority.cert_pem, other.key_pem)
 
 

@@ -18,5 +18,5 @@ def test_broken_check_counts_as_failing() -> None:
         raise RuntimeError("token=hunter2")
 
     assert endpoints.failed_checks({"a": broken}) == {
-        "a": "the check itself failed (RuntimeError); see the log"
+        "a": "internal error in the check (RuntimeError); see the log"
     }

@@ -47,7 +47,7 @@ async def open_connection(
             else:
                 await _plain(url.host, port, response)
     except TimeoutError as error:
-        raise httpx2.ConnectTimeout("connecting took too long", request=request) from error
+        raise httpx2.ConnectTimeout("connection timed out", request=request) from error
     except (OSError, ssl.SSLError) as error:
         raise httpx2.ConnectError(str(error), request=request) from error
     return response
@@ -59,7 +59,7 @@ def request_head(request: httpx2.Request, *, connection: bytes) -> bytes:
     lines += [b": ".join(header) for header in request.headers.raw if header[0] != b"Connection"]
     if any(b"\r" in line or b"\n" in line for line in lines):
         # Such as a token file of two lines; its text must not appear in the error.
-        raise httpx2.LocalProtocolError("a header of the request holds a line break")
+        raise httpx2.LocalProtocolError("a request header contains a line break")
     return b"\r\n".join([*lines, b"Connection: " + connection, b"", b""])
 
 

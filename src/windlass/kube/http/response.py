@@ -108,7 +108,7 @@ class Response(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             cause = error.__context__ or error
-            self._fail(httpx2.RemoteProtocolError(f"the answer is not HTTP: {cause}"))
+            self._fail(httpx2.RemoteProtocolError(f"the response is not valid HTTP: {cause}"))
         if self._size > HIGH_WATER and not self._paused:
             assert self._transport is not None
             self._paused = True
@@ -119,7 +119,7 @@ class Response(asyncio.Protocol):
         if self._has_head and not self._is_framed and error is None:
             self._is_complete = True
         if not self._is_complete:
-            text = str(error) if error else "the server closed the connection before the end"
+            text = str(error) if error else "the server closed the connection early"
             self._fail(httpx2.RemoteProtocolError(text))
         self._wake()
 
@@ -127,7 +127,7 @@ class Response(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._has_head:
-            raise ValueError("a second answer to one request")
+            raise ValueError("a second response to one request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name, value))
@@ -181,5 +181,5 @@ class Response(asyncio.Protocol):
         if self._loop.time() < self._received_at + self._idle_seconds:
             self._start_idle_timer()
             return
-        self._fail(httpx2.ReadTimeout("no byte in time"))
+        self._fail(httpx2.ReadTimeout("read timed out"))
         self._wake()

@@ -80,7 +80,7 @@ class PooledTransport(httpx2.AsyncBaseTransport):
             async with asyncio.timeout(request.extensions.get("timeout", {}).get("pool")):
                 await self._slots.acquire()
         except TimeoutError as error:
-            text = f"{MOST_OPEN} requests were under way all the time"
+            text = f"no free connection: {MOST_OPEN} requests in progress"
             raise httpx2.PoolTimeout(text, request=request) from error
         try:
             yield

@@ -68,7 +68,9 @@ def test_choices() -> None:
         repo_url="https://h/x", allowed_branches=("a",), host_key_verification=wrong
     )
     (problem,) = validate(spec)
-    assert str(problem) == "spec.hostKeyVerification: unsupported value; supported: Disabled, Strict"
+    assert (
+        str(problem) == "spec.hostKeyVerification: unsupported value; supported: Disabled, Strict"
+    )
 
 
 def test_messages_hold_no_value() -> None:

@@ -56,7 +56,7 @@ async def test_cut_comes_after_what_arrived() -> None:
     exchange.data_received(HEAD + _chunk(b"a\n"))
     exchange.connection_lost(None)
     assert await exchange.read() == b"a\n"
-    with pytest.raises(httpx2.RemoteProtocolError, match="before the end"):
+    with pytest.raises(httpx2.RemoteProtocolError, match="closed the connection early"):
         await exchange.read()
 
 
@@ -73,7 +73,7 @@ async def test_not_http() -> None:
     """Garbage in place of an answer is a fault."""
     exchange, _ = _exchange()
     exchange.data_received(b"SSH-2.0-OpenSSH\r\n")
-    with pytest.raises(httpx2.RemoteProtocolError, match="not HTTP"):
+    with pytest.raises(httpx2.RemoteProtocolError, match="not valid HTTP"):
         await exchange.answered()
 
 
