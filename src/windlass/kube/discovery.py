@@ -6,7 +6,7 @@ the ApiError is raised.
 
 The rest turns discovery documents into `ApiTypes`, without requests. A group version that is stale
 or could not be read is failed: it keeps the types it had before, and nothing may be concluded from
-what it lacks. Subresources are no types. Within a group the first version that the server names is
+what it lacks. Subresources are not types. Within a group the first version that the server names is
 the preferred one.
 """
 

@@ -94,7 +94,7 @@ class NextStep:
     wait_seconds: float
     abandons_snapshot: bool
     is_silent: bool = False
-    """A refused WatchList is no interruption: the list follows at once."""
+    """A refused WatchList is not an interruption: the list follows at once."""
     resumes: bool = False
     """Whether the next attempt resumes from the version; else it takes a snapshot."""
 
@@ -131,7 +131,7 @@ class ReflectorState:
         self.version: str | None = None
         # When the server began to respond, monotonic; None while no stream is open.
         self._opened_at: float | None = None
-        # Whether the open stream brought a change or bookmark.
+        # Whether the open stream delivered a change or bookmark.
         self._has_moved = False
         # Whether a snapshot has started and is not complete.
         self._in_snapshot = False
@@ -172,7 +172,7 @@ class ReflectorState:
     def synced(self, version: str) -> None:
         """Note a complete snapshot; changes follow from `version` on."""
         if self.state is ReflectorPhase.LIST:
-            # A list is no stream: its duration does not show whether streams are healthy.
+            # A list is not a stream: its duration does not show whether streams are healthy.
             self._opened_at = None
         self.state = ReflectorPhase.LIVE
         self._was_synced = True

@@ -8,7 +8,7 @@ delivered.
 `parse_line` decodes the envelope of one event; the object stays bytes. An object may be unreadable
 for a parser (text that is not UTF-8, lone surrogates, endless nesting) and still be a proper object
 of the API server: then its bytes are cut out of the line and passed on, and the reader of objects
-decides. A line whose brackets do not close is no event: `EnvelopeBroken`.
+decides. A line whose brackets do not close is not an event: `EnvelopeBroken`.
 
 `LineSplitter` splits chunks into lines. A line has no size limit: an object of 1.5 MiB is one line
 in many chunks. Parts of an unfinished line are kept apart and joined once, so the cost is linear in

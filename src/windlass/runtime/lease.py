@@ -2,7 +2,7 @@
 
 The controller role runs one `LeaderElection`. A leader sends one request per renewal: it writes
 on the version it knows and reads only when that is refused. A request that fails or hangs changes
-nothing here; the lease runs out by itself. Code that must not act without the lease checks `held`
+nothing here; the lease expires. Code that must not act without the lease checks `held`
 right before acting: it is plain arithmetic on the monotonic clock, so it is False at once after
 the process was paused.
 
@@ -214,7 +214,7 @@ class LeaderElection:
                 async with asyncio.timeout(self._candidacy.terms.renew_seconds / 2):
                     await self._clear_holder()
             except (Retryable, TimeoutError) as error:
-                # It expires by itself; the next leader waits for that.
+                # It expires; the next leader waits for that.
                 _log.warning(
                     "could not release the lease; it will expire",
                     error=str(error) or "timed out",

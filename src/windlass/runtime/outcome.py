@@ -65,21 +65,21 @@ class Outcome:
     backoff: bool = False
     """Whether it is retried after the backoff of its key."""
     transient: bool = False
-    """Whether it passes by itself: then it is not written over a Ready that is True, so that a
+    """Whether it passes without help: then it is not written over a Ready that is True, so that a
     restart of the controller leaves no trace."""
     events: tuple[OutcomeEvent, ...] = ()
     """Events to record if the status changes."""
     because: str = ""
     """The reason of Stalled or Reconciling; empty: that of Ready."""
     warns: bool = False
-    """Whether it is a failure, recorded as a Warning although it is retried by itself."""
+    """Whether it is a failure, recorded as a Warning although it is retried."""
     is_quiet: bool = False
     """Whether Ready changes without an event."""
 
     def __post_init__(self) -> None:
         types = [condition.type for condition in self.conditions]
         if SUMMARY_TYPES.intersection(types) or SUMMARY_TYPES & self.withdrawn:
-            raise ValueError("Ready, Reconciling and Stalled are said by ready, not by conditions")
+            raise ValueError("Ready, Reconciling and Stalled are set by ready, not by conditions")
         if len(set(types)) != len(types):
             raise ValueError(f"conditions names a type twice: {sorted(types)}")
         if self.stalled and self.reconciling:

@@ -109,7 +109,7 @@ def read_identity(data: Mapping[str, str]) -> WebhookIdentity | None:
             rows["previous-path"].decode("ascii"),
             datetime.fromisoformat(rows["changed"].decode("ascii")),
         )
-        # Raises where the leaf is no certificate; who asks later expects an answer.
+        # Raises where the leaf is not a certificate, before anything relies on it.
         certificates.covers(identity.leaf.cert_pem, (), ())
     except (KeyError, ValueError, binascii.Error, Stalled):
         return None

@@ -65,9 +65,9 @@ def test_joining_adds_up() -> None:
 @pytest.mark.parametrize("name", ["Ready", "Reconciling", "Stalled"])
 def test_the_summary_types_are_not_for_conditions(name: str) -> None:
     """Only the summariser says Ready, Reconciling and Stalled."""
-    with pytest.raises(ValueError, match="said by ready"):
+    with pytest.raises(ValueError, match="set by ready"):
         replace(FINE, conditions=(Condition(name, "True", "X", ""),))
-    with pytest.raises(ValueError, match="said by ready"):
+    with pytest.raises(ValueError, match="set by ready"):
         replace(FINE, withdrawn=frozenset({name}))
 
 

@@ -29,6 +29,7 @@ from windlass.api.install.operator_policy_bounds import (
     ENVIRONMENT_UID,
     NAMESPACE_TYPE,
     cel_list,
+    policy_variable,
 )
 from windlass.objects.names import Object
 
@@ -87,11 +88,11 @@ def _operator_policy(installation: Installation, subjects: Sequence[Object]) -> 
 def _namespace_variables() -> list[Object]:
     kind = "request.resource.group == '' && request.resource.resource == 'namespaces'"
     return [
-        _variable("isNamespace", kind),
-        _variable("uid", _metadata_value("object", "annotations", ENVIRONMENT_UID)),
-        _variable("oldUid", _metadata_value("oldObject", "annotations", ENVIRONMENT_UID)),
-        _variable("level", _metadata_value("object", "labels", _POD_SECURITY_LEVEL)),
-        _variable(
+        policy_variable("isNamespace", kind),
+        policy_variable("uid", _metadata_value("object", "annotations", ENVIRONMENT_UID)),
+        policy_variable("oldUid", _metadata_value("oldObject", "annotations", ENVIRONMENT_UID)),
+        policy_variable("level", _metadata_value("object", "labels", _POD_SECURITY_LEVEL)),
+        policy_variable(
             "isOwnedNamespace",
             "(!has(request.subResource) || request.subResource == '')"
             " && (request.operation == 'CREATE' || variables.oldUid != '')"
@@ -107,8 +108,8 @@ def _ownership_label_policy(installation: Installation, names: list[str]) -> Obj
     variables: list[Object] = []
     unchanged = []
     for number, (part, key) in enumerate((*labels, ("annotations", ENVIRONMENT_UID))):
-        variables.append(_variable(f"new{number}", _metadata_value("object", part, key)))
-        variables.append(_variable(f"old{number}", _metadata_value("oldObject", part, key)))
+        variables.append(policy_variable(f"new{number}", _metadata_value("object", part, key)))
+        variables.append(policy_variable(f"old{number}", _metadata_value("oldObject", part, key)))
         unchanged.append(
             f"(variables.new{number} == '' || variables.new{number} == variables.old{number})"
         )
@@ -134,10 +135,6 @@ def _metadata_value(obj: str, part: str, key: str) -> str:
     """The value of a label or annotation; empty where there is none."""
     field = f"{obj}.metadata.{part}"
     return f"{obj} != null && has({field}) && '{key}' in {field} ? {field}['{key}'] : ''"
-
-
-def _variable(name: str, expression: str) -> Object:
-    return {"name": name, "expression": expression}
 
 
 def _match(resources: str | list[str], operations: list[str], groups: list[str]) -> Object:

@@ -60,14 +60,14 @@ _UNCHANGED = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
 def bound_variables(installation: Installation, operators: Sequence[Object]) -> list[Object]:
     """The variables of the policy; each is true for a write within one of the bounds."""
     return [
-        _variable("isPlain", _PLAIN),
-        _variable("isReview", f"request.resource.group in {cel_list(_REVIEWS)}"),
-        _variable("isOwnKind", _own_kind_bound()),
-        _variable("isEvent", _event_bound()),
-        _variable("isWebhook", _webhook_bound(installation)),
-        _variable("isOfGateways", _gateways_bound()),
-        _variable("isInOwnNamespace", _own_namespace_bound(installation)),
-        _variable("isInEnvironment", _environment_bound(installation, operators)),
+        policy_variable("isPlain", _PLAIN),
+        policy_variable("isReview", f"request.resource.group in {cel_list(_REVIEWS)}"),
+        policy_variable("isOwnKind", _own_kind_bound()),
+        policy_variable("isEvent", _event_bound()),
+        policy_variable("isWebhook", _webhook_bound(installation)),
+        policy_variable("isOfGateways", _gateways_bound()),
+        policy_variable("isInOwnNamespace", _own_namespace_bound(installation)),
+        policy_variable("isInEnvironment", _environment_bound(installation, operators)),
     ]
 
 
@@ -302,5 +302,6 @@ def _is_simple(part: str) -> bool:
     return "||" not in part
 
 
-def _variable(name: str, expression: str) -> Object:
+def policy_variable(name: str, expression: str) -> Object:
+    """A named part of the expressions of a policy."""
     return {"name": name, "expression": expression}

@@ -73,18 +73,20 @@ Count = Annotated[int, Meta(ge=0)]
 class ConditionRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One condition as the status encodes it; each field is described by its schema."""
 
-    type: Annotated[str, Meta(description="What is told about.", min_length=1, max_length=316)]
-    status: Annotated[Literal["True", "False", "Unknown"], Meta(description="Whether it is true.")]
+    type: Annotated[str, Meta(description="Type of the condition.", min_length=1, max_length=316)]
+    status: Annotated[
+        Literal["True", "False", "Unknown"], Meta(description="Status of the condition.")
+    ]
     reason: Annotated[
         str,
         Meta(
-            description="Why, as one word for programs.",
+            description="Reason in one word, for programs.",
             min_length=1,
             max_length=1024,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
     ]
-    message: Annotated[str, Meta(description="Why, for people.", max_length=32768)]
+    message: Annotated[str, Meta(description="Reason in a sentence, for people.", max_length=32768)]
     last_transition_time: Annotated[
         str,
         Meta(
