@@ -110,14 +110,11 @@ class Role:
     def _probes(self) -> Server:
         ready = self._served.ready
         if ready is not None:
-            ready = {
-                **ready,
-                self.name: lambda: "shutting down" if self._stopping.is_set() else None,
-            }
+            ready = {**ready, self.name: self._why_not_ready}
         app = endpoints.probes_app(live={}, ready=ready, startup=self._served.startup)
         return Server(app, *self._served.probes, flag="--health-probe-bind-address")
 
-    def _why_stopping(self) -> str | None:
+    def _why_not_ready(self) -> str | None:
         return "shutting down" if self._stopping.is_set() else None
 
     def _metrics(self) -> Server:

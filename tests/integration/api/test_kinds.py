@@ -96,7 +96,10 @@ def test_refused_address_is_never_repeated(judged: Judged, kubectl: Any, dry: st
     done = kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
     assert done.returncode != 0
     assert CANARY not in done.stdout + done.stderr
-    assert "remove them and put them into the Secret named by spec.secretRef" in done.stderr
+    assert (
+        "must not contain credentials; put them into the Secret named by spec.secretRef"
+        in done.stderr
+    )
 
 
 @pytest.mark.scenario("A9")

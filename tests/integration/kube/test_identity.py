@@ -101,7 +101,7 @@ async def test_no_second_impersonation(cluster: LocalCluster, tmp_path: Path) ->
     ("user", "way", "words"),
     [
         ({"auth-provider": {"name": "gcp"}}, {}, "auth-provider.*use exec"),
-        ({"as-groups": ["ops"]}, {}, "no as; set as"),
+        ({"as-groups": ["ops"]}, {}, "without as; set as"),
         ({}, {"proxy-url": "socks5://127.0.0.1:1"}, "proxy-url.*use http"),
         ({}, {"proxy-url": 7}, "malformed"),
     ],
