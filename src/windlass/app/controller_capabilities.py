@@ -30,12 +30,12 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR
-from windlass.reverser import controller as reverser
 from windlass.reverser.attribution import webhook_frames
 from windlass.reverser.attribution.webhook_supervisor import WebhookListeners, WebhookSupervisor
-from windlass.reverser.controller import ClusterIdentity, Reverser, ReverserSettings
+from windlass.reverser.controller import Reverser
 from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish.cadence import WindowLimits
+from windlass.reverser.settings import ClusterIdentity, ReverserSettings, load_cluster_identity
 from windlass.sources.git_service import GitService
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass.telemetry.gateways import GatewayMetrics
@@ -141,7 +141,7 @@ class ReverserCapability:
 
     async def run(self) -> None:
         settings = reverser_settings(self._settings, self._holder)
-        cluster = await reverser.load_cluster_identity(self._api, settings)
+        cluster = await load_cluster_identity(self._api, settings)
         self._controller = Reverser(
             self._connection,
             settings,

@@ -28,9 +28,9 @@ from windlass.base import failpoint
 from windlass.base.errors import Stalled
 from windlass.kube import lenient_json
 from windlass.kube.connection import Connection
-from windlass.kube.errors import ApiError, Fenced
+from windlass.kube.errors import ApiError, Fenced, NotFound
 from windlass.kube.lenient_json import Unbalanced
-from windlass.objects.names import GVR, Object
+from windlass.objects.names import GVR, Identity, Object
 
 
 def group_version_path(gvr: GVR) -> str:
@@ -153,6 +153,19 @@ class Api:
         self, gvr: GVR, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Object:
         return await self._read(object_path(gvr, name, namespace, subresource))
+
+    async def is_deleted(self, identity: Identity) -> bool:
+        """Whether the server answers that exactly this object does not exist.
+
+        The 404 of a type that is not served names no object, and no other answer proves anything.
+        """
+        try:
+            await self.get(identity.gvr, identity.name, identity.namespace)
+        except NotFound as error:
+            return f'"{identity.name}" not found' in error.message
+        except ApiError:
+            return False
+        return False
 
     async def list(
         self, gvr: GVR, namespace: str = "", *, label_selector: str = "", limit: int = 500

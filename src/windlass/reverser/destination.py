@@ -33,6 +33,7 @@ from windlass.reverser.selection import reference_grants
 from windlass.reverser.status import DestinationProgress, StreamCount
 from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream import Stream
+from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.runtime import status as runtime_status
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.queue import KeyedQueue
@@ -50,6 +51,7 @@ class DestinationReconciler:
         cache: ReverserCache,
         repositories: RepositoryReconciler,
         mirror: Mirror,
+        registry: StreamRegistry,
         queue: KeyedQueue[Key],
         clock: Clock,
         *,
@@ -60,6 +62,7 @@ class DestinationReconciler:
         self._cache = cache
         self._repositories = repositories
         self._mirror = mirror
+        self._registry = registry
         self._queue = queue
         self._clock = clock
         self._mirror_salt = mirror_salt
@@ -249,8 +252,8 @@ class DestinationReconciler:
             refused=tuple((str(identity), reason) for identity, reason in folder.refused.values())[
                 :10
             ],
-            streams=_count_streams(key, self._mirror.streams(key)),
-            waiting_for=self._mirror.unsynced_scopes(key)[:3],
+            streams=_count_streams(key, self._registry.streams_for(key)),
+            waiting_for=self._registry.unsynced_scopes(key)[:3],
             is_idle=folder.is_idle,
             attributed=attributed,
             attribution_is_settling=attribution_is_settling,

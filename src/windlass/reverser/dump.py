@@ -18,11 +18,11 @@ from windlass.base.safe_directory import SafeDirectory
 from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError
-from windlass.objects import yaml_emitter, yaml_reader
-from windlass.objects.names import Identity, Key, Object
+from windlass.objects import yaml_emitter
+from windlass.objects.names import Identity, Key
 from windlass.reverser.content import file_paths
 from windlass.reverser.content.clean_object import CleanObject, ObjectReader, UnreadableLiveObject
-from windlass.reverser.publish import folder_claim, orphans, path_ownership
+from windlass.reverser.publish import batch_builder, folder_claim, path_ownership
 from windlass.reverser.selection import rules
 from windlass.reverser.selection.rules import RuleItem, RuleResolution, SelectedScope, SelectionRule
 from windlass.reverser.selection.type_catalog import TypeCatalog
@@ -239,8 +239,7 @@ class Dump:
         self._write_file(path, clean, kind)
 
     def _write_file(self, path: str, clean: CleanObject, kind: str) -> None:
-        identity = clean.identity
-        content = yaml_emitter.emit(self._object_reader.redact(clean.content, identity, self._salt))
+        content = self._object_reader.file_content(clean, self._salt)
         try:
             present = self._directory.read(path, limit=_MAX_FILE_BYTES)
         except IsADirectoryError:
@@ -250,7 +249,7 @@ class Dump:
             self.difference.unchanged += 1
             return
         foreign = present is not None and not path_ownership.holds_identity(
-            _parse_object(present), identity, kind
+            path_ownership.parse_file(present), clean.identity, kind
         )
         if foreign and not self._claimed:
             self.difference.add_skip(SkipReason.PATH_OCCUPIED)
@@ -272,23 +271,14 @@ class Dump:
                 await asyncio.to_thread(self._directory.remove, path)
 
     def _find_orphans(self, scope: SelectedScope, kind: str, live: set[str]) -> dict[str, Identity]:
-        gvr, orphaned = scope.gvr, {}
-        folder = file_paths.scope_folder("", gvr, scope.namespace).strip("/")
-        for path in sorted(set(self._directory.files(folder)) - live):
-            content = _parse_object(self._directory.read(path, limit=_MAX_FILE_BYTES))
-            identity = path_ownership.stored_identity(content, gvr, kind)
-            if identity is not None and file_paths.object_path(identity) == path:
-                orphaned[path] = identity
-        return orphaned
+        folder = file_paths.scope_folder("", scope.gvr, scope.namespace).strip("/")
+        candidates = path_ownership.orphan_candidates(self._directory.files(folder), live)
+        contents = {
+            path: path_ownership.parse_file(self._directory.read(path, limit=_MAX_FILE_BYTES))
+            for path in candidates
+        }
+        return path_ownership.own_files(contents, scope.gvr, kind, base_folder="")
 
     async def _confirm_deleted(self, identity: Identity) -> bool:
-        await asyncio.sleep(orphans.CONFIRM_INTERVAL_SECONDS)
-        return await orphans.confirm_deleted(self._api, identity)
-
-
-def _parse_object(content: bytes | None) -> Object | None:
-    try:
-        value = yaml_reader.read(content or b"")
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+        await asyncio.sleep(batch_builder.CONFIRM_INTERVAL_SECONDS)
+        return await self._api.is_deleted(identity)

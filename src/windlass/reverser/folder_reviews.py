@@ -24,9 +24,10 @@ from windlass.objects.names import Key
 from windlass.reverser.object_cache import ReverserCache, RuleReference
 from windlass.reverser.publish.file_update import FolderReview
 from windlass.reverser.publish.folder import Folder
+from windlass.reverser.publish.worker_pool import WorkerPool
 from windlass.reverser.selection.rule_coverage import CompiledRule, RuleCoverage
 from windlass.reverser.selection.type_catalog import TypeCatalog
-from windlass.reverser.watch.mirror import Mirror
+from windlass.reverser.watch.stream_registry import StreamRegistry
 
 _DEBOUNCE_SECONDS = 0.1
 _STABLE_SECONDS = 2.0
@@ -40,7 +41,7 @@ class FolderReviews:
         self,
         api: Api,
         cache: ReverserCache,
-        mirror: Mirror,
+        registry: StreamRegistry,
         catalog: Callable[[], TypeCatalog | None],
         clock: Clock,
         *,
@@ -50,7 +51,7 @@ class FolderReviews:
     ) -> None:
         self._api = api
         self._cache = cache
-        self._mirror = mirror
+        self._registry = registry
         self._catalog = catalog
         self._clock = clock
         self._watch_all = watch_all
@@ -81,20 +82,16 @@ class FolderReviews:
         self._rules_by_key.pop((kind, key), None)
         self._changed.set()
 
-    def folder_changed(self, destination: Key) -> None:
+    def folder_changed(self, folder: Folder) -> None:
         """Check a folder again that may have been loaded, or whose last scope was listed."""
-        folder = self._mirror.folder(destination)
-        if folder is None:
-            return
         reviewed = folder.reviewed_coverage
-        if reviewed is None or reviewed.all_scopes_synced != (
-            not self._mirror.unsynced_scopes(destination)
-        ):
+        all_scopes_synced = not self._registry.unsynced_scopes(folder.target.key)
+        if reviewed is None or reviewed.all_scopes_synced != all_scopes_synced:
             self._changed.set()
 
     # ---- the loop
 
-    async def run(self) -> None:
+    async def run(self, workers: WorkerPool) -> None:
         """Request reviews after changes, and when one has lasted long enough, until cancelled."""
         due: float | None = None
         while True:
@@ -103,12 +100,12 @@ class FolderReviews:
                     await self._changed.wait()
             await asyncio.sleep(_DEBOUNCE_SECONDS)
             self._changed.clear()
-            due = self._request_reviews()
+            due = self._request_reviews(workers)
 
-    def _request_reviews(self) -> float | None:
+    def _request_reviews(self, workers: WorkerPool) -> float | None:
         """Request the reviews that are due; returns the seconds until the next may be."""
         rules = self._rules()
-        pairs = [(worker, pair[1]) for worker in self._mirror.workers for pair in worker.folders()]
+        pairs = [(worker, pair[1]) for worker in workers for pair in worker.folders()]
         present = {folder.target.key for _, folder in pairs}
         self._pending_since = {
             key: pending for key, pending in self._pending_since.items() if key in present
@@ -144,18 +141,15 @@ class FolderReviews:
 
     # ---- called by the branch workers
 
-    async def current_coverage(self, destination: Key) -> RuleCoverage | None:
+    async def current_coverage(self, folder: Folder) -> RuleCoverage | None:
         """The coverage for the review of a folder; None if it changed meanwhile or is in doubt."""
-        folder = self._mirror.folder(destination)
-        if folder is None:
-            return None
         coverage = self._coverage(folder, self._rules())
         if coverage is None or coverage != folder.reviewed_coverage:
             return None
         if self._had_rules or await self._confirm_no_rules():
             return coverage
         folder.reviewed_coverage = None
-        self._pending_since.pop(destination, None)
+        self._pending_since.pop(folder.target.key, None)
         self._changed.set()
         return None
 
@@ -192,7 +186,7 @@ class FolderReviews:
             catalog=catalog,
             uncompiled_namespaces=frozenset(uncompiled_namespaces),
             has_unknown_rules=has_unknown_rules,
-            all_scopes_synced=not self._mirror.unsynced_scopes(destination),
+            all_scopes_synced=not self._registry.unsynced_scopes(destination),
             grace_expired=self._grace_seconds_left(folder) <= 0,
             watch_all=self._watch_all,
             excluded=self._excluded,

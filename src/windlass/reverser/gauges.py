@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from windlass.base.clock import Clock
 from windlass.objects.names import Key
-from windlass.reverser.watch.mirror import Mirror
+from windlass.reverser.publish.worker_pool import WorkerPool
+from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.runtime.queue import KeyedQueue
 from windlass.telemetry.reverser import ReverserMetrics
 
@@ -24,12 +25,14 @@ class MirrorGauges:
     def __init__(
         self,
         metrics: ReverserMetrics,
-        mirror: Mirror,
+        registry: StreamRegistry,
+        workers: WorkerPool,
         queues: Mapping[str, KeyedQueue[Key]],
         clock: Clock,
     ) -> None:
         self._metrics = metrics
-        self._mirror = mirror
+        self._registry = registry
+        self._workers = workers
         self._queues = queues
         self._clock = clock
         # States that were exported once; a state without streams must become zero.
@@ -49,7 +52,7 @@ class MirrorGauges:
             self._metrics.queue_depth.set(queue.depth, kind.lower())
 
     def _sample_streams(self) -> None:
-        streams = self._mirror.all_streams()
+        streams = self._registry.streams.values()
         states = Counter(stream.state for stream in streams)
         # A state without streams has to be exported as zero, else its last value stays.
         for state in self._known_states | states.keys():
@@ -58,7 +61,7 @@ class MirrorGauges:
         self._metrics.objects_tracked.set(sum(len(stream.tracker) for stream in streams))
 
     def _sample_folders(self) -> None:
-        workers = list(self._mirror.workers)
+        workers = list(self._workers)
         folders = [folder for worker in workers for _, folder in worker.folders()]
         commits = sum(
             group.unacknowledged_commits for worker in workers for group in worker.groups.values()

@@ -5,16 +5,13 @@ Called by the mirror, the workers and the reconcilers; an update costs one integ
 
 from __future__ import annotations
 
-from collections import Counter
-from weakref import WeakKeyDictionary
-
 import structlog
 
+from windlass.kube.reflector import Scope
 from windlass.objects.names import Identity, Key
 from windlass.reverser.attribution.record_join import AuthorVerdict
 from windlass.reverser.publish.commit_plan import PlannedCommit
 from windlass.reverser.publish.publisher import Delivery
-from windlass.reverser.watch.stream import Stream
 from windlass.runtime.controller import ReconcileResult
 from windlass.telemetry.reasons import SkipReason
 from windlass.telemetry.reverser import ReverserMetrics
@@ -27,8 +24,6 @@ class MirrorMetrics:
 
     def __init__(self, metrics: ReverserMetrics) -> None:
         self.metrics = metrics
-        # Restarts of each stream that the metric has counted already, by reason.
-        self._restarts: WeakKeyDictionary[Stream, Counter[str]] = WeakKeyDictionary()
 
     def count_event(self, kind: str) -> None:
         """Count a watch event by how a stream handled it."""
@@ -45,19 +40,19 @@ class MirrorMetrics:
         if reason in (SkipReason.UNDECODABLE, SkipReason.PATH_OCCUPIED):
             _log.warning("object skipped", identifier=str(identity), reason=reason)
 
-    def stream_changed(self, stream: Stream) -> None:
-        """Count what changed in a stream since the last call for it."""
-        counted = self._restarts.setdefault(stream, Counter())
-        for reason, count in stream.restarts.items():
-            if count > counted[reason]:
-                self.metrics.watch_restarts.inc(reason, amount=count - counted[reason])
-                counted[reason] = count
-        if stream.state == "incomplete":
+    def count_restart(self, reason: str) -> None:
+        """Count a watch that ended and begins again."""
+        self.metrics.watch_restarts.inc(reason)
+
+    def observe_snapshot(self, seconds: float) -> None:
+        """Observe the duration of one complete snapshot."""
+        self.metrics.snapshot_seconds.observe(seconds)
+
+    def stream_changed(self, scope: Scope, state: str, message: str) -> None:
+        """Count and log a new state of the stream of `scope`."""
+        if state == "incomplete":
             self.metrics.snapshot_incomplete.inc("abandoned")
-        if stream.snapshot_seconds is not None:
-            self.metrics.snapshot_seconds.observe(stream.snapshot_seconds)
-            stream.snapshot_seconds = None
-        _log.debug("stream", scope=str(stream.scope), state=stream.state, message=stream.message)
+        _log.debug("stream", scope=str(scope), state=state, message=message)
 
     def count_verdict(self, verdict: AuthorVerdict) -> None:
         """Count a pushed change by tier, or by the reason why it has no author."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from windlass.api.kinds import registry
 from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
 from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.kube.api import Api
 from windlass.objects.names import Identity, Key
 from windlass.reverser import status
 from windlass.reverser.destination import DestinationReconciler
@@ -21,6 +22,7 @@ from windlass.reverser.selection.rule_coverage import CompiledRule
 from windlass.reverser.selection.rules import RuleItem, RuleKind, RuleResolution
 from windlass.reverser.selection.type_catalog import TypeCatalog
 from windlass.reverser.watch.mirror import Mirror
+from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.runtime.outcome import Outcome
 
 _DESTINATION_RETRY_SECONDS = 30.0
@@ -36,6 +38,8 @@ class RuleReconciler:
         cache: ReverserCache,
         destinations: DestinationReconciler,
         mirror: Mirror,
+        registry: StreamRegistry,
+        api: Api,
         catalog: Callable[[], TypeCatalog | None],
         *,
         watch_all: bool,
@@ -49,6 +53,8 @@ class RuleReconciler:
         self._cache = cache
         self._destinations = destinations
         self._mirror = mirror
+        self._registry = registry
+        self._api = api
         # Returns the newest catalog; None until the first discovery succeeded.
         self._catalog = catalog
         self._watch_all = watch_all
@@ -83,23 +89,28 @@ class RuleReconciler:
         self._mirror.select(self._kind, key, destination, resolution)
         return status.rule_outcome(
             resolution,
-            states=self._mirror.stream_states(),
-            objects=sum(
-                self._mirror.count_files(destination, scope.gvr, scope.namespace)
-                for scope in resolution.scopes
-            ),
+            states=self._registry.states(),
+            objects=self._count_files(destination, resolution),
             destination=destination,
             destination_ready=self._destinations.is_ready(destination),
             destination_settled=self._destinations.is_settled(destination),
             failed_groups=catalog.failed_group_names,
         )
 
+    def _count_files(self, destination: Key, resolution: RuleResolution) -> int:
+        """How many files of the selected scopes the folder of the destination has."""
+        attached = self._mirror.workers.find(destination)
+        if attached is None:
+            return 0
+        _, folder = attached
+        return sum(folder.count_files(scope.gvr, scope.namespace) for scope in resolution.scopes)
+
     async def _reconcile_deleted(self, key: Key) -> Outcome:
         """Deselect a rule, and so remove its files, once the API server confirms its deletion."""
         gvr = registry.WATCH_RULES if self._kind == "WatchRule" else registry.CLUSTER_WATCH_RULES
         identity = Identity(gvr, key.namespace, key.name)
         # A rule that was never compiled selected nothing, so it needs no proof.
-        if self._reviews.has_rule(self._kind, key) and not await self._mirror.is_deleted(identity):
+        if self._reviews.has_rule(self._kind, key) and not await self._api.is_deleted(identity):
             return Outcome.postponed(_DELETION_RECHECK_SECONDS)
         self._deselect(key)
         return Outcome.gone()

@@ -49,6 +49,9 @@ class FakeApi:
         self.asked.append(name)
         raise NotFound(404, "NotFound", self.gone.format(name))
 
+    # The rule is that of the real client.
+    is_deleted = Api.is_deleted
+
 
 def _map(name: str) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"}

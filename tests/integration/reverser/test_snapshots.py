@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import yaml
@@ -21,14 +21,10 @@ from tests.support.reverser.api_users import admin_user, api_user
 from tests.support.reverser.central_repository import configure_mirror
 from tests.support.reverser.leftover_folder import write_leftover_folder
 from tests.support.reverser.mirrored_namespace import MirroredNamespace
-from windlass.base.clock import SystemClock
+from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope, SnapshotComplete, reflect
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.content.clean_object import ObjectReader
-from windlass.reverser.metrics import MirrorMetrics
-from windlass.reverser.publish.worker_pool import WorkerPool
-from windlass.reverser.watch.mirror import Mirror
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -88,29 +84,20 @@ def test_what_stood_in_an_unclaimed_folder_is_not_swept(mirrored: MirroredNamesp
 
 
 @pytest.fixture
-async def mirror(cluster: LocalCluster) -> AsyncIterator[Mirror]:
-    """A mirror with an API server and nothing else."""
+async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
+    """A client of the API server."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
-        yield Mirror(
-            connection,
-            object_reader=cast("ObjectReader", None),
-            reflector_settings=QUICK,
-            clock=SystemClock(),
-            metrics=cast("MirrorMetrics", None),
-            workers=lambda _: cast("WorkerPool", None),
-            on_destination=lambda _: None,
-            on_rules=lambda: None,
-        )
+        yield Api(connection)
 
 
 @pytest.mark.scenario("A91")
-async def test_only_the_word_of_the_server_confirms_an_absence(mirror: Mirror) -> None:
+async def test_only_the_word_of_the_server_confirms_an_absence(api: Api) -> None:
     """SNP-4: an object that is there, and a type that is not served, are no absence."""
-    assert not await mirror.is_deleted(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
-    assert await mirror.is_deleted(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
+    assert not await api.is_deleted(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
+    assert await api.is_deleted(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
     unserved = GVR("nobody.example.org", "v1", "things")
-    assert not await mirror.is_deleted(Identity(unserved, "kube-system", "no-such-thing"))
-    assert not await mirror.is_deleted(Identity(GVR("apps", "v1", "nothings"), "kube-system", "x"))
+    assert not await api.is_deleted(Identity(unserved, "kube-system", "no-such-thing"))
+    assert not await api.is_deleted(Identity(GVR("apps", "v1", "nothings"), "kube-system", "x"))
 
 
 @pytest.mark.scenario("A98")

@@ -14,11 +14,11 @@ from tests.support.reverser.branch_worker import config_map_path as _path
 from windlass.base.errors import Retryable
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
-from windlass.git.format import failures, objects
+from windlass.git.format import failures
 from windlass.objects.names import Key
-from windlass.reverser.publish import batch_builder, folder_claim
+from windlass.reverser.publish import folder_claim
 from windlass.reverser.publish import remote_branch as branch_module
-from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
+from windlass.reverser.publish.file_update import FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import WriteTarget
 from windlass.reverser.selection.rule_coverage import RuleCoverage
 from windlass.reverser.selection.rules import operation_mask
@@ -54,7 +54,7 @@ async def test_a_destination_taken_away_during_a_race_is_not_written(site: Worke
     site.offer(folder, "one")
     taken = [(folder, folder.take())]
     site.worker.detach(site.target.key)
-    batch_builder.drop_unwritable(taken, [each for _, each in site.worker.folders()])
+    site.worker._drop_unwritable(taken)
     assert taken == []
 
 
@@ -150,13 +150,14 @@ async def test_what_is_masked_is_counted_without_a_push(site: WorkerHarness) -> 
     assert folder.pending == 0
 
 
-async def test_objects_are_read_again_only_for_a_remote_that_answers(
+async def test_dropped_objects_are_listed_again_only_for_a_remote_that_answers(
     site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIT-10: while the remote is away identities wait and the API server is left alone."""
+    """GIT-10: while the remote is away paths wait and the API server is left alone."""
     folder = await site.opened()
+    site.heard.seen_again.clear()
     site.offer(folder, "one")
-    folder.drop_pending_content()
+    folder.drop_updates()
 
     async def away(target: WriteTarget) -> str:
         raise Retryable("GitUnavailable", "away")
@@ -164,32 +165,35 @@ async def test_objects_are_read_again_only_for_a_remote_that_answers(
     with monkeypatch.context() as patch:
         patch.setattr(site.branch, "refresh", away)
         await site.serve()
-    assert site.heard.reread == []
-    assert list(folder.dropped) == [_path("one")]
+    assert site.heard.seen_again == []
+    assert (folder.pending, folder.is_idle) == (1, False)
     await site.serve()
-    assert files_at(site.repository)[_path("one")] == "read again\n"
+    assert site.heard.seen_again == [site.target.key]
+    assert (folder.pending, folder.is_idle) == (0, True)
+    site.offer(folder, "one", live=False)
+    await site.until_due()
+    await site.serve()
+    assert _path("one") in files_at(site.repository)
 
 
-async def test_an_object_that_cannot_be_read_again_stays_dirty(
+async def test_a_long_outage_costs_no_more_memory_than_the_limit(
     site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIT-10: a failing question loses neither its own object nor those behind it."""
+    """GIT-10: above the limit a group that cannot push keeps the paths of its updates alone."""
     folder = await site.opened()
+
+    async def away(target: WriteTarget) -> str:
+        raise Retryable("GitUnavailable", "away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.branch, "refresh", away)
+        site.worker._may_have_moved = True
+        await site.serve()
+    assert site.party.error is not None
     for name in ("one", "two", "three"):
-        site.offer(folder, name)
-    folder.drop_pending_content()
-    site.offer(folder, "three", "newer: 1\n")
-
-    async def refused(target: WriteTarget, arrival: FileUpdate) -> FileUpdate:
-        if arrival.identity.name == "two":
-            raise Retryable("Unavailable", "no")
-        return arrival
-
-    around = replace(site.heard.around(), reread_object=refused)
-    with pytest.raises(Retryable):
-        await batch_builder.reread_dropped(folder, site.worker._publisher, around, site.clock)
-    assert list(folder.dropped) == [_path("two")]
-    assert folder.expected_blob(_path("three")) == objects.blob_id(b"newer: 1\n")
+        site.offer(folder, name, "a" * (400 << 10))
+    assert folder.window.size == 0
+    assert folder.pending == 3
 
 
 async def test_a_store_full_of_old_objects_is_fetched_anew(

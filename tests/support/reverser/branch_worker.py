@@ -8,16 +8,22 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
+
+from prometheus_client import CollectorRegistry
 
 from tests.support.git.http_server import RunningGitServer, git, git_settings
 from tests.support.processes.polling import eventually
 from windlass.base.clock import SystemClock
 from windlass.git.format import objects
 from windlass.git.format.objects import Person
+from windlass.kube.api import Api
 from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.attribution.author import Actor
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
 from windlass.reverser.content import file_paths
+from windlass.reverser.event_queue import EventQueue
+from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish import cadence
 from windlass.reverser.publish.branch_worker import BranchWorker
 from windlass.reverser.publish.file_update import FileUpdate
@@ -29,6 +35,8 @@ from windlass.reverser.publish.writer_group import WriterGroup
 from windlass.reverser.selection.rule_coverage import RuleCoverage
 from windlass.reverser.selection.rules import operation_mask
 from windlass.sources.git_service import GitService
+from windlass.telemetry.reasons import SkipReason
+from windlass.telemetry.reverser import ReverserMetrics
 
 BASE = "clusters/prod"
 MAPS = GVR("", "v1", "configmaps")
@@ -47,42 +55,54 @@ class WorkerReports:
 
     skipped: list[tuple[str, str]] = field(default_factory=list)
     seen_again: list[Key] = field(default_factory=list)
-    reread: list[str] = field(default_factory=list)
     races: int = 0
     pushed: list[Delivery] = field(default_factory=list)
     selected: RuleCoverage | None = None
 
     def around(self) -> WorkerHooks:
         return WorkerHooks(
+            api=cast("Api", _EverythingLives()),
+            metrics=_ReportedMetrics(self),
+            event_queue=cast("EventQueue", _NoEvents()),
             may_push=lambda: True,
-            is_seeding=lambda _: False,
-            is_deleted=self._gone,
-            current_coverage=self._selected,
-            reread_object=self._reread,
             destinations=lambda: frozenset({"ns/dest", "evil/older"}),
-            destination_changed=lambda _: None,
+            is_seeding=lambda _: False,
+            current_coverage=self._selected,
+            folder_changed=lambda _: None,
             resnapshot=self.seen_again.append,
             push_acknowledged=self.pushed.append,
-            count_verdict=lambda _: None,
-            count_skip=lambda identity, reason: self.skipped.append((identity.name, reason)),
-            count_race=self._raced,
-            observe_push=lambda _: None,
-            record_event=lambda *_: None,
         )
 
-    def _raced(self) -> None:
-        self.races += 1
-
-    async def _selected(self, destination: Key) -> RuleCoverage | None:
+    async def _selected(self, folder: Folder) -> RuleCoverage | None:
         return self.selected
 
-    async def _gone(self, identity: Identity) -> bool:
+
+class _ReportedMetrics(MirrorMetrics):
+    """Metrics whose skips and races a test can read."""
+
+    def __init__(self, reports: WorkerReports) -> None:
+        super().__init__(ReverserMetrics(CollectorRegistry()))
+        self._reports = reports
+
+    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
+        self._reports.skipped.append((identity.name if identity else "", reason))
+
+    def count_race(self) -> None:
+        self._reports.races += 1
+
+
+class _EverythingLives:
+    """An API server that confirms no deletion."""
+
+    async def is_deleted(self, identity: Identity) -> bool:
         return False
 
-    async def _reread(self, target: WriteTarget, arrival: FileUpdate) -> FileUpdate | None:
-        self.reread.append(arrival.identity.name)
-        content = b"read again\n"
-        return replace(arrival, blob=objects.blob_id(content), content=content)
+
+class _NoEvents:
+    """Events go nowhere."""
+
+    def add(self, *event: object) -> None:
+        pass
 
 
 @dataclass

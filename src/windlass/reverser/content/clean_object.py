@@ -19,6 +19,7 @@ from hashlib import blake2b
 
 import orjson
 
+from windlass.objects import yaml_emitter
 from windlass.objects.names import GVR, Identity, Object
 from windlass.reverser.attribution import webhook_coverage
 from windlass.reverser.content import noise, object_decoder, sanitize, secret_redaction
@@ -107,6 +108,10 @@ class ObjectReader:
             salt,
             (*secret_redaction.READABLE_ANNOTATIONS, *self.readable_annotations),
         )
+
+    def file_content(self, obj: CleanObject, salt: bytes) -> bytes:
+        """The bytes of the object's file: canonical YAML, redacted under `salt` if sensitive."""
+        return yaml_emitter.emit(self.redact(obj.content, obj.identity, salt))
 
     def read(self, gvr: GVR, kind: str, raw: bytes) -> CleanObject | UnreadableLiveObject:
         """The clean form of `raw`, the JSON of an object of that type."""

@@ -38,8 +38,8 @@ def object_path(identity: Identity) -> str:
 
 
 def file_path(base_folder: str, identity: Identity) -> str:
-    """The path of `identity` from the root of the repository."""
-    return f"{base_folder}/{object_path(identity)}"
+    """The path of `identity` from the root of the repository, or below an empty base folder."""
+    return f"{base_folder}/{object_path(identity)}" if base_folder else object_path(identity)
 
 
 def scope_folder(base_folder: str, gvr: GVR, namespace: str = "") -> str:

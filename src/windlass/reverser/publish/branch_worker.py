@@ -36,13 +36,8 @@ from windlass.git import push as pushing
 from windlass.git.errors import StoreCorrupt
 from windlass.git.runner import Git
 from windlass.objects.names import Key
-from windlass.reverser.publish import (
-    batch_builder,
-    cadence,
-    folder_opening,
-    publisher,
-    worker_hooks,
-)
+from windlass.reverser import events
+from windlass.reverser.publish import batch_builder, cadence, folder_opening, publisher
 from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import Folder, PendingWindow, WriteTarget
 from windlass.reverser.publish.publisher import CommitStep, FolderBatch, Publisher, PublishPlan
@@ -87,7 +82,7 @@ class BranchWorker:
         self._clock = clock
         # Held while writing: bounds the workers of one repository that write at once.
         self._repository_gate = repository_gate
-        # Above this many bytes of pending updates, groups with an error drop their content.
+        # Above this many bytes of pending updates, groups with an error drop them.
         self._pending_max_bytes = pending_max_bytes
         self._pusher = Pusher(branch, git, hooks, clock)
         # Set by whatever may change the time at which the next group is due.
@@ -129,14 +124,14 @@ class BranchWorker:
         return next((pair for pair in self.folders() if pair[1].target.key == key), None)
 
     def add_update(self, folder: Folder, update: FileUpdate) -> None:
-        """Queue a file update; above the memory limit, drop content that cannot be pushed now."""
-        if folder.add_update(update, self._clock.monotonic()):
-            self._wake.set()
-            if (
-                sum(attached.window.size for _, attached in self.folders())
-                > self._pending_max_bytes
-            ):
-                batch_builder.drop_pending_content(self.folders())
+        """Queue a file update; above the memory limit, drop what cannot be pushed now."""
+        if not folder.add_update(update, self._clock.monotonic()):
+            return
+        self._wake.set()
+        if sum(attached.window.size for _, attached in self.folders()) > self._pending_max_bytes:
+            for group, attached in self.folders():
+                if group.error is not None:
+                    attached.drop_updates()
 
     def add_snapshot(self, folder: Folder, snapshot: ScopeSnapshot | FolderReview) -> None:
         """Queue a complete snapshot or a folder review in the folder's window."""
@@ -213,7 +208,7 @@ class BranchWorker:
         """The monotonic time at which a folder needs an attempt; infinity if nothing is pending."""
         if not folder.is_open:
             return folder.retry_at
-        # Dropped content must be read again; much content moves from memory into the store.
+        # What was dropped must be listed again; much content moves from memory into the store.
         if folder.dropped or folder.window.is_heavy:
             return 0.0
         window = folder.window
@@ -253,6 +248,7 @@ class BranchWorker:
                 await self._publish(group)
                 await self._compact_store(group)
             group.record_success()
+            self._list_dropped(group)
         except StoreCorrupt as error:
             await self._replace_damaged_store(error)
         except WindlassError as error:
@@ -272,7 +268,14 @@ class BranchWorker:
     def _notify_changed(self, group: WriterGroup) -> None:
         """Have the status of the group's destinations computed again."""
         for folder in group.folders.values():
-            self._hooks.destination_changed(folder.target.key)
+            self._hooks.folder_changed(folder.target.key)
+
+    def _list_dropped(self, group: WriterGroup) -> None:
+        """Have the objects of dropped updates listed again: the remote answers (GIT-10)."""
+        for key, folder in group.folders.items():
+            if folder.dropped:
+                folder.dropped.clear()
+                self._hooks.resnapshot(key)
 
     async def _replace_damaged_store(self, error: StoreCorrupt) -> None:
         """Discard a damaged store; every folder starts empty and every object is listed again."""
@@ -295,9 +298,9 @@ class BranchWorker:
     async def _open_group(self, group: WriterGroup) -> None:
         """Refresh the branch if needed, then open the group's closed folders."""
         closed = [folder for folder in group.folders.values() if not folder.is_open]
-        # Dropped objects are read again only once the remote is known to answer.
-        must_reread = any(folder.dropped for folder in group.folders.values())
-        if not closed and not must_reread and self._branch.is_known and not self._may_have_moved:
+        # Dropped objects are listed again only once the remote is known to answer.
+        must_ask = any(folder.dropped for folder in group.folders.values())
+        if not closed and not must_ask and self._branch.is_known and not self._may_have_moved:
             return
         await self._catch_up(next(iter(group.folders.values())).target)
         self._may_have_moved = False
@@ -310,10 +313,16 @@ class BranchWorker:
         if moved == "same":
             return
         if moved == "rewound":
-            worker_hooks.report_rewind(self._hooks, self._branch, self.folders())
+            self._report_rewind()
         for _, folder in list(self.folders()):
             if folder.is_open:
                 await self._reload(folder)
+
+    def _report_rewind(self) -> None:
+        tip = self._branch.base or ""
+        event = events.history_rewritten(self._branch.name, tip, self._branch.last_pushed or "")
+        for _, folder in self.folders():
+            self._hooks.event_queue.add(folder.target.key, event, tip)
 
     async def _reload(self, folder: Folder) -> None:
         """Load an open folder from a new tip; list its objects again if files of ours differ."""
@@ -340,13 +349,13 @@ class BranchWorker:
                 self._hooks.resnapshot(folder.target.key)
         except Stalled as error:
             folder.close(error, retry_at)
-        self._hooks.destination_changed(folder.target.key)
+        self._hooks.folder_changed(folder.target.key)
 
     def _close_folders(self, displaced: Iterable[tuple[Folder, Stalled]]) -> None:
         """Stop writing to folders that another destination keeps now."""
         for folder, error in displaced:
             folder.close(error, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
-            self._hooks.destination_changed(folder.target.key)
+            self._hooks.folder_changed(folder.target.key)
 
     # ---- plan, build, push, acknowledge
 
@@ -362,8 +371,6 @@ class BranchWorker:
             if folder.is_open and self._folder_due_at(folder) <= now
         ]
         due = folder_opening.select_non_overlapping(due)
-        for folder in due:
-            await batch_builder.reread_dropped(folder, self._publisher, self._hooks, self._clock)
         windows = [(folder, folder.take()) for folder in due if folder.window]
         try:
             await self._plan_and_push(group, windows)
@@ -385,7 +392,18 @@ class BranchWorker:
                 self._settle_folders([folder for folder, _ in windows], plan)
                 windows.clear()
             else:
-                batch_builder.drop_unwritable(windows, [folder for _, folder in self.folders()])
+                self._drop_unwritable(windows)
+
+    def _drop_unwritable(self, windows: list[FolderWindow]) -> None:
+        """Remove from `windows` what may not be written any more since the branch moved.
+
+        Another writer may have claimed a folder: its window goes back and waits until the folder
+        opens again. A destination may have been detached: its window is dropped.
+        """
+        for folder, window in windows:
+            if not folder.is_open:
+                folder.put_back(window)
+        windows[:] = [(folder, window) for folder, window in windows if self._may_write(folder)]
 
     async def _build_batch(self, folder: Folder, window: PendingWindow) -> FolderBatch:
         return await batch_builder.build_batch(
@@ -420,7 +438,7 @@ class BranchWorker:
                 await self._pusher.trim_memory(built)
             else:
                 stride = stride.after_race()
-                self._hooks.count_race()
+                self._hooks.metrics.count_race()
                 if await self._follow_branch(group, target, moved, stride.lost):
                     return False
             # A folder was closed or detached while the push was under way.
@@ -462,4 +480,4 @@ class BranchWorker:
         for folder, paths in plan.retained:
             folder.retain(paths)
         for identity, reason in plan.skipped:
-            self._hooks.count_skip(identity, reason)
+            self._hooks.metrics.count_skip(identity, reason)

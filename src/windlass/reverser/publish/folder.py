@@ -20,8 +20,9 @@ from windlass.git.credentials import Credentials
 from windlass.git.format.objects import Person
 from windlass.git.format.remote import Remote
 from windlass.git.store import Entry
-from windlass.objects.names import Identity, Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.content import file_paths
 from windlass.reverser.file_operation import PruneMode
 from windlass.reverser.publish import folder_claim, path_ownership
 from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
@@ -185,8 +186,9 @@ class Folder:
         self.own_paths: set[str] = set()
         # Paths that hold foreign content, with the object that needs them and the reason.
         self.refused: dict[str, tuple[Identity, str]] = {}
-        # Updates by path whose content was dropped to save memory; read again before a push.
-        self.dropped: dict[str, FileUpdate] = {}
+        # Paths of pending updates that were dropped to save memory; their objects are listed
+        # again once a push may succeed.
+        self.dropped: set[str] = set()
         # The open window; updates of a push under way are not in it.
         self.window = PendingWindow()
         # What the rules covered at the last review of the folder; None: review it again.
@@ -210,8 +212,9 @@ class Folder:
         """The number of managed files that the server has."""
         return self._count_by_directory().total()
 
-    def count_files(self, directory: str) -> int:
-        """The number of managed files in `directory` and below it."""
+    def count_files(self, gvr: GVR, namespace: str) -> int:
+        """The number of managed files of a type, in one namespace or in all."""
+        directory = file_paths.scope_folder(self.target.base_folder, gvr, namespace)
         prefix = f"{directory}/"
         rows = self._count_by_directory().items()
         return sum(count for path, count in rows if path == directory or path.startswith(prefix))
@@ -227,6 +230,11 @@ class Folder:
     def is_idle(self) -> bool:
         """Whether nothing is pending and nothing is on its way to the server."""
         return not (self.window or self.dropped or self._is_pushing)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is open and updates arrive faster than they are pushed."""
+        return self.is_open and self.window.is_crowded
 
     @property
     def pending(self) -> int:
@@ -275,7 +283,7 @@ class Folder:
 
     def add_update(self, update: FileUpdate, now: float) -> bool:
         """Queue an update unless it changes nothing; whether it was queued."""
-        self.dropped.pop(update.path, None)
+        self.dropped.discard(update.path)
         self.refused.pop(update.path, None)
         if update.blob is not None:
             self._retained.discard(update.path)
@@ -350,14 +358,14 @@ class Folder:
         self._is_pushing = bool(remaining)
         self._expected = {update.path: update.blob for update in (*remaining, *self.window.updates)}
 
-    def drop_pending_content(self) -> int:
-        """Drop pending content but keep which objects it belongs to; returns the bytes freed."""
-        freed = self.window.held_bytes
-        for update in self.window.updates:
-            self.dropped[update.path] = replace(update, content=None, observation=None)
+    def drop_updates(self) -> None:
+        """Drop the pending updates but keep their paths, because memory is bounded (GIT-10)."""
+        if self._is_pushing:
+            # The closed window may come back, and newer updates must not be missing after it.
+            return
+        self.dropped |= {update.path for update in self.window.updates}
         self.window = PendingWindow(snapshots=self.window.snapshots, opened=self.window.opened)
         self.settle()
-        return freed
 
     def refuse(self, path: str, identity: Identity, reason: str) -> None:
         """Record that foreign content keeps `path`, so `identity` is not written."""

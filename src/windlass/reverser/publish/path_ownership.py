@@ -1,6 +1,6 @@
 """Which files a complete snapshot may remove, and whether a path is ours to write.
 
-Used by the orphan search and by dumps. What always holds: an incomplete snapshot proves nothing
+Used when a window closes, and by dumps. What always holds: an incomplete snapshot proves nothing
 (SNP-1), an empty list alone never removes a file (SNP-4), and a path is ours by its content,
 never by its name (SNP-3). Paths are relative to the repository root.
 
@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Literal
 
+from windlass.objects import yaml_reader
 from windlass.objects.names import GVK, GVR, Identity, Key, Object
 from windlass.reverser.content import file_paths
 
@@ -43,6 +44,27 @@ def needs_confirmation(*, list_empty: bool, candidates: Collection[str]) -> bool
     suspect and an empty namespace is not.
     """
     return list_empty and bool(candidates)
+
+
+def parse_file(content: bytes | None) -> Object | None:
+    """The object in a file; None where there is no file, or the strict reader refuses it."""
+    try:
+        value = yaml_reader.read(content or b"")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def own_files(
+    contents: Mapping[str, Object | None], gvr: GVR, kind: str, base_folder: str
+) -> dict[str, Identity]:
+    """SNP-3: the files of a type whose content names an object with exactly this path."""
+    own: dict[str, Identity] = {}
+    for path, content in contents.items():
+        identity = stored_identity(content, gvr, kind)
+        if identity is not None and file_paths.file_path(base_folder, identity) == path:
+            own[path] = identity
+    return own
 
 
 def stored_identity(content: Object | None, gvr: GVR, kind: str) -> Identity | None:

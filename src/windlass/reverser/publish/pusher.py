@@ -16,7 +16,8 @@ from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, Waiting
 from windlass.git import push as pushing
 from windlass.git.runner import Git
-from windlass.reverser.publish import cadence, worker_hooks
+from windlass.reverser import events
+from windlass.reverser.publish import cadence
 from windlass.reverser.publish.file_update import FileUpdate
 from windlass.reverser.publish.folder import AcknowledgedPush, Folder, PendingWindow, WriteTarget
 from windlass.reverser.publish.publisher import BuiltCommits, Delivery, FolderCommits
@@ -130,7 +131,7 @@ class Pusher:
         self.last_end = self._clock.monotonic()
         self._seconds = self.last_end - started
         self.average = cadence.update_push_average(self.average, self._seconds)
-        self._hooks.observe_push(self._seconds)
+        self._hooks.metrics.observe_push(self._seconds)
 
     def acknowledge(self, built: BuiltCommits, windows: Sequence[PushedWindow]) -> None:
         """Move tip and indexes to `built`, which the server has; count verdicts, record Events."""
@@ -140,7 +141,8 @@ class Pusher:
         for window in windows:
             for update in window.updates:
                 if update.observation is not None:
-                    self._hooks.count_verdict(window.remaining.verdicts[update.observation])
+                    verdict = window.remaining.verdicts[update.observation]
+                    self._hooks.metrics.count_verdict(verdict)
             if written := by_folder.get(id(window.folder)):
                 self._acknowledge(built, written, window, creates=creates)
 
@@ -149,9 +151,10 @@ class Pusher:
     ) -> None:
         folder, time = written.folder, self._clock.now()
         folder.acknowledge(written.edits, window.remaining.updates)
-        worker_hooks.report_push(
-            self._hooks, folder, built.tip, creates=creates, claims=written.claims
-        )
+        for event in events.push_events(
+            folder.target.branch, folder.target.base_folder, creates=creates, claims=written.claims
+        ):
+            self._hooks.event_queue.add(folder.target.key, event, built.tip)
         folder.is_claimed = folder.is_claimed or written.claims
         folder.last_push = AcknowledgedPush(built.tip, time, len(written.edits))
         lag = window.lag_seconds(time)

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextvars import Context
 from pathlib import Path
+
+import structlog
 
 from windlass.base.clock import Clock
 from windlass.objects.names import Key
@@ -22,6 +25,8 @@ from windlass.reverser.publish.remote_branch import RemoteBranch
 from windlass.reverser.publish.worker_hooks import WorkerHooks
 from windlass.reverser.publish.writer_group import WriterGroup
 from windlass.sources.git_service import GitService
+
+_log = structlog.get_logger(__name__)
 
 BranchKey = tuple[str, str]
 """Identity of the remote, and name of the branch."""
@@ -42,7 +47,6 @@ class WorkerPool:
         clock: Clock,
         max_workers_per_repository: int,
         pending_max_bytes: int,
-        spawn: Callable[[BranchWorker, str], asyncio.Task[None]],
     ) -> None:
         self._work_directory = work_directory
         self._git = git
@@ -55,10 +59,11 @@ class WorkerPool:
         # By identity of the remote; kept after its last worker, there are few.
         self._repository_gates: dict[str, asyncio.Semaphore] = {}
         self._pending_max_bytes = pending_max_bytes
-        self._spawn = spawn
         # A worker and the task that runs it always come and go together.
         self._workers: dict[BranchKey, BranchWorker] = {}
         self._tasks: dict[BranchKey, asyncio.Task[None]] = {}
+        # Every task that has not ended; asyncio holds tasks only weakly.
+        self._running: set[asyncio.Task[None]] = set()
         # The branch of each destination; every value is a key of `_workers`.
         self._assigned: dict[Key, BranchKey] = {}
 
@@ -95,6 +100,19 @@ class WorkerPool:
         worker = self.worker(key)
         return worker.find(key) if worker is not None else None
 
+    def open_folder(self, key: Key) -> tuple[BranchWorker, Folder] | None:
+        """The open folder of a destination with its worker; None unless it may be written to."""
+        worker = self.worker(key)
+        attached = worker.find(key) if worker is not None else None
+        if worker is None or attached is None or not attached[1].is_open:
+            return None
+        return worker, attached[1]
+
+    def is_crowded(self, key: Key) -> bool:
+        """Whether a snapshot should pause for a destination; one that fails is not waited for."""
+        attached = self.find(key)
+        return attached is not None and attached[0].error is None and attached[1].is_crowded
+
     def worker(self, key: Key) -> BranchWorker | None:
         """The worker of a destination; None if it is not assigned."""
         branch_key = self._assigned.get(key)
@@ -116,8 +134,19 @@ class WorkerPool:
             self._pending_max_bytes,
         )
         self._workers[branch_key] = worker
-        self._tasks[branch_key] = self._spawn(worker, f"worker {target.remote.display} {name}")
+        # A worker serves many destinations: it must not log with the context of one reconcile.
+        task = asyncio.create_task(
+            worker.run(), name=f"worker {target.remote.display} {name}", context=Context()
+        )
+        self._tasks[branch_key] = task
+        self._running.add(task)
+        task.add_done_callback(self._worker_ended)
         return worker
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("worker crashed", worker=task.get_name(), exc_info=task.exception())
 
     def _repository_gate(self, identity: str) -> asyncio.Semaphore:
         if identity not in self._repository_gates:

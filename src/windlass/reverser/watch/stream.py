@@ -1,7 +1,7 @@
 """Watches one scope and turns its events into file updates and scope snapshots.
 
-`Mirror` starts one `Stream` per scope of its route plan and is the `StreamHost` of each. Errors
-never cross objects: one that cannot be handled keeps its file, and the stream goes on.
+`Mirror` starts one `Stream` per scope of its route plan. Errors never cross objects: one that
+cannot be handled keeps its file, and the stream goes on.
 
 | Event | Then |
 |---|---|
@@ -25,10 +25,10 @@ will name exactly that version.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 import structlog
 
@@ -47,59 +47,27 @@ from windlass.kube.reflector import (
     reflect,
 )
 from windlass.kube.reflector_state import ReflectorSettings
-from windlass.objects import yaml_emitter
-from windlass.objects.names import GVR, Identity, Key
+from windlass.objects.names import Identity, Key
+from windlass.reverser import events
+from windlass.reverser.attribution.attributor import Attributor
 from windlass.reverser.attribution.record_join import Observation
 from windlass.reverser.content import file_paths
 from windlass.reverser.content.clean_object import CleanObject, ObjectReader, UnreadableLiveObject
+from windlass.reverser.event_queue import EventQueue
 from windlass.reverser.file_operation import Operation
-from windlass.reverser.publish.file_update import FileUpdate, ScopeSnapshot
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.publish.branch_worker import BranchWorker
+from windlass.reverser.publish.file_update import FileUpdate
 from windlass.reverser.publish.folder import Folder
-from windlass.reverser.selection.routes import Route
+from windlass.reverser.publish.worker_pool import WorkerPool
+from windlass.reverser.selection.routes import Route, RoutePlan
 from windlass.reverser.watch.tracker import ObjectTracker, SnapshotProgress, TrackedObject
 from windlass.telemetry.reasons import SkipReason
 
-
-class StreamHost(Protocol):
-    """What a stream needs from the mirror: routes and folders in, updates and reports out."""
-
-    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
-        """The destinations of objects of that type in that namespace."""
-
-    def destinations_covering(
-        self, scope: Scope
-    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
-        """Destination, namespace and operation mask for each use of a snapshot of `scope`.
-
-        The namespace is "" where the destination needs all of them.
-        """
-
-    def folder(self, destination: Key) -> Folder | None:
-        """The folder of a destination; None unless it is open."""
-
-    def is_backpressured(self, scope: Scope) -> bool:
-        """Whether a snapshot should pause until the branch workers caught up."""
-
-    def add_update(self, destination: Key, update: FileUpdate) -> None:
-        """Queue a file update in the folder of a destination."""
-
-    def add_snapshot(self, destination: Key, snapshot: ScopeSnapshot) -> None:
-        """Queue what a complete snapshot proves, to be compared with the folder."""
-
-    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
-        """Count an object that is not mirrored."""
-
-    def report_unreadable(self, destination: Key, identity: Identity, reason: str) -> None:
-        """Record an Event on a destination: an object cannot be decoded."""
-
-    def count_event(self, kind: str) -> None:
-        """Count a watch event by its type, or as `scanned` or `duplicate`."""
-
-    def stream_changed(self, stream: Stream) -> None:
-        """Take note of a new state or message of `stream`."""
-
-
 _log = structlog.get_logger(__name__)
+
+ScopeCoverage = frozenset[tuple[str, frozenset[Operation], frozenset[Operation]]]
+"""What one destination needs of a scope: namespace, mask, mask of controller-owned objects."""
 
 _YIELD_SECONDS = 0.005
 """How long a stream may occupy the event loop before it yields."""
@@ -115,6 +83,23 @@ _LARGE_BYTES = 64 << 10
 """Above this size an object is read and emitted in a thread, because it would block the loop."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenRoute:
+    """A route of an object whose destination has an open folder: looked up once per event."""
+
+    route: Route
+    folder: Folder
+    worker: BranchWorker
+
+    @property
+    def destination(self) -> Key:
+        return self.route.destination
+
+    def path(self, identity: Identity) -> str:
+        """The path of the object's file, from the root of the repository."""
+        return file_paths.file_path(self.folder.target.base_folder, identity)
+
+
 class Stream:
     """The watch of one scope until cancelled, shared by every destination that covers it."""
 
@@ -126,7 +111,11 @@ class Stream:
         connection: Connection,
         settings: ReflectorSettings,
         object_reader: ObjectReader,
-        host: StreamHost,
+        workers: WorkerPool,
+        attributor: Attributor,
+        metrics: MirrorMetrics,
+        event_queue: EventQueue,
+        on_change: Callable[[Key], None],
         clock: Clock,
     ) -> None:
         self.scope = scope
@@ -137,18 +126,23 @@ class Stream:
         self.message = ""
         # Why the tracked state may be incomplete since the last complete snapshot; "" = no gap.
         self.gap = ""
-        # How often the watch ended, by reason; read by the metrics.
-        self.restarts: dict[str, int] = defaultdict(int)
+        # The route plan; the mirror replaces it in all streams at once.
+        self.plan = RoutePlan()
+        # What each destination needs of the scope since its last snapshot; set by the mirror.
+        self.coverage: dict[Key, ScopeCoverage] = {}
         # Destinations that got a complete snapshot; the mirror removes those that need another.
         self.synced: set[Key] = set()
-        # Duration of the last complete snapshot; the metrics read it and set it back to None.
-        self.snapshot_seconds: float | None = None
         # Last known state of every object of the scope; survives restarts of the stream.
         self.tracker = ObjectTracker()
         self._connection = connection
         self._settings = settings
         self._object_reader = object_reader
-        self._host = host
+        self._workers = workers
+        self._attributor = attributor
+        self._metrics = metrics
+        self._event_queue = event_queue
+        # Called with each destination whose progress changed.
+        self._on_change = on_change
         self._clock = clock
         # The running snapshot; None while changes are watched.
         self._snapshot: SnapshotProgress | None = None
@@ -183,7 +177,7 @@ class Stream:
         """Yield to other tasks, the lease above all; a snapshot also waits for its writers."""
         await asyncio.sleep(0)
         deadline = self._clock.monotonic() + _MAX_WAIT_SECONDS
-        while self._snapshot is not None and self._host.is_backpressured(self.scope):
+        while self._snapshot is not None and any(map(self._workers.is_crowded, self.coverage)):
             if self._clock.monotonic() > deadline:
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -213,7 +207,7 @@ class Stream:
                 self._handle_interrupt(event)
 
     def _handle_interrupt(self, interrupted: Interrupted) -> None:
-        self.restarts[interrupted.reason] += 1
+        self._metrics.count_restart(interrupted.reason)
         forbidden = interrupted.reason == "forbidden"
         if forbidden or self._needs_snapshot:
             # The first interrupt that loses the resourceVersion is not a gap yet: the snapshot
@@ -223,14 +217,35 @@ class Stream:
         self._set_state("forbidden" if forbidden else "restarting", interrupted.message)
 
     def _set_state(self, state: str, message: str = "") -> None:
-        if (state, message) != (self.state, self.message):
-            self.state, self.message = state, message
-            self._host.stream_changed(self)
+        if (state, message) == (self.state, self.message):
+            return
+        self.state, self.message = state, message
+        self._metrics.stream_changed(self.scope, state, message)
+        for destination in tuple(self.coverage):
+            if state == "forbidden":
+                event = events.type_forbidden(str(self.scope), message)
+                self._event_queue.add(destination, event, str(self.scope))
+            self._on_change(destination)
+            if worker := self._workers.worker(destination):
+                # Its window may have waited for the end of a snapshot.
+                worker.wake()
+
+    def _open_routes(self, namespace: str) -> Iterator[OpenRoute]:
+        """The destinations of objects in `namespace` whose folder is open."""
+        for route in self.plan.routes(self.scope.gvr, namespace):
+            if opened := self._workers.open_folder(route.destination):
+                worker, folder = opened
+                yield OpenRoute(route, folder, worker)
+
+    def _add_update(self, route: OpenRoute, update: FileUpdate) -> None:
+        if update.observation is not None:
+            self._attributor.record_write(route.destination, update.identity)
+        route.worker.add_update(route.folder, update)
 
     async def _handle_object(self, event: Observed) -> None:
-        self._host.count_event(event.type)
+        self._metrics.count_event(event.type)
         if event.initial:
-            self._host.count_event("scanned")
+            self._metrics.count_event("scanned")
         obj = await self._read(event.object)
         if isinstance(obj, UnreadableLiveObject):
             if event.type == "DELETED" and obj.identity is not None:
@@ -255,37 +270,30 @@ class Stream:
 
     def _keep_file(self, unreadable: UnreadableLiveObject) -> None:
         """Count an object that cannot be read as live, so that its file stays."""
-        self._host.count_skip(unreadable.identity, SkipReason.UNDECODABLE)
-        self._report_unreadable(unreadable)
-        if self._snapshot is None:
-            return
-        self._snapshot.items += 1
-        if unreadable.identity is None:
-            self._snapshot.has_nameless = True
-            return
-        self.tracker.mark_listed(unreadable.identity.key)
-        for route in self._host.routes(self.scope.gvr, unreadable.identity.namespace):
-            self._mark_live(route.destination, unreadable.identity)
-
-    def _report_unreadable(self, unreadable: UnreadableLiveObject) -> None:
-        """Report an unreadable object once per destination, until it can be read again."""
         identity = unreadable.identity
+        self._metrics.count_skip(identity, SkipReason.UNDECODABLE)
+        if self._snapshot is not None:
+            self._snapshot.items += 1
+            self._snapshot.has_nameless |= identity is None
         if identity is None:
             return
-        for route in self._host.routes(self.scope.gvr, identity.namespace):
-            pair = (identity.key, route.destination)
-            if pair not in self._unreadable:
-                self._unreadable.add(pair)
-                self._host.report_unreadable(route.destination, identity, unreadable.reason)
+        self.tracker.mark_listed(identity.key)
+        for route in self._open_routes(identity.namespace):
+            self._mark_live(route, identity)
+            self._report_unreadable(route.destination, identity, unreadable.reason)
 
-    def _mark_live(self, destination: Key, identity: Identity) -> str | None:
-        """Record the file of `identity` as live; its path, or None if the folder is not open."""
-        folder = self._host.folder(destination)
-        if folder is None:
-            return None
-        path = file_paths.file_path(folder.target.base_folder, identity)
+    def _report_unreadable(self, destination: Key, identity: Identity, reason: str) -> None:
+        """Record an Event once per object and destination, until it can be read again."""
+        if (identity.key, destination) not in self._unreadable:
+            self._unreadable.add((identity.key, destination))
+            event = events.object_undecodable(identity, reason)
+            self._event_queue.add(destination, event, str(identity))
+
+    def _mark_live(self, route: OpenRoute, identity: Identity) -> str:
+        """Record the file of `identity` as live; its path."""
+        path = route.path(identity)
         if self._snapshot is not None:
-            self._snapshot.live_paths[destination].add(path)
+            self._snapshot.live_paths[route.destination].add(path)
         return path
 
     async def _handle_live(self, obj: CleanObject, size: int) -> None:
@@ -303,7 +311,7 @@ class Stream:
         observation = None if in_snapshot else self._observation(obj, tracked, operation)
         self.tracker.put(key, TrackedObject.from_object(obj))
         if unchanged and not in_snapshot:
-            self._host.count_event("duplicate")
+            self._metrics.count_event("duplicate")
             return
         await self._offer_to_routes(obj, observation, unchanged, size)
 
@@ -331,22 +339,19 @@ class Stream:
         """Queue the object's file in each destination; `size` is that of its raw JSON."""
         received = self._clock.now()
         emitted: dict[bytes, bytes] = {}
-        for route in self._host.routes(self.scope.gvr, obj.identity.namespace):
-            folder = self._host.folder(route.destination)
-            if folder is None:
-                continue
-            reason = obj.skip_reason(include_owned=route.include_owned)
+        for route in self._open_routes(obj.identity.namespace):
+            reason = obj.skip_reason(include_owned=route.route.include_owned)
             if reason is not None:
-                self._host.count_skip(obj.identity, reason)
-                self._exclude(folder, obj, route, received)
+                self._metrics.count_skip(obj.identity, reason)
+                self._exclude(route, obj, received)
                 continue
-            path = self._mark_live(route.destination, obj.identity)
+            path = self._mark_live(route, obj.identity)
             # A destination that joined later needs the object although it did not change.
-            if path is None or (unchanged and route.destination in self.synced):
+            if unchanged and route.destination in self.synced:
                 continue
-            content = await self._content(obj, folder.target.salt, emitted, size)
-            self._host.add_update(
-                route.destination,
+            content = await self._content(obj, route.folder.target.salt, emitted, size)
+            self._add_update(
+                route,
                 FileUpdate(
                     identity=obj.identity,
                     kind=self.kind,
@@ -354,7 +359,7 @@ class Stream:
                     blob=objects.blob_id(content),
                     content=content,
                     size=len(content),
-                    mask=route.mask_for(owned=obj.is_controller_owned),
+                    mask=route.route.mask_for(owned=obj.is_controller_owned),
                     observation=observation,
                     received=received,
                     redacted=self._object_reader.redacts(self.scope.gvr),
@@ -370,17 +375,16 @@ class Stream:
         """
         key = salt if self._object_reader.redacts(self.scope.gvr) else b""
         if key not in emitted:
-            redacted = self._object_reader.redact(obj.content, obj.identity, salt)
             if size > _LARGE_BYTES:
-                emitted[key] = await asyncio.to_thread(yaml_emitter.emit, redacted)
+                emitted[key] = await asyncio.to_thread(self._object_reader.file_content, obj, salt)
             else:
-                emitted[key] = yaml_emitter.emit(redacted)
+                emitted[key] = self._object_reader.file_content(obj, salt)
         return emitted[key]
 
-    def _exclude(self, folder: Folder, obj: CleanObject, route: Route, received: datetime) -> None:
+    def _exclude(self, route: OpenRoute, obj: CleanObject, received: datetime) -> None:
         """Remove the file of a live object that is not mirrored; no delete, hence no author."""
         reason = obj.exclusion_text
-        path = self._remove_file(folder, obj.identity, route, received, reason=reason)
+        path = self._remove_file(route, obj.identity, received, reason=reason)
         if self._snapshot is not None:
             self._snapshot.excluded[route.destination][path] = reason
 
@@ -398,7 +402,7 @@ class Stream:
         else:
             self.tracker.put(key, TrackedObject.from_object(obj, deletion_attributed=True))
         if already_removed:
-            self._host.count_skip(obj.identity, SkipReason.TERMINATING)
+            self._metrics.count_skip(obj.identity, SkipReason.TERMINATING)
         else:
             self._remove_everywhere(obj.identity, observation)
 
@@ -421,16 +425,13 @@ class Stream:
 
     def _remove_everywhere(self, identity: Identity, observation: Observation) -> None:
         received = self._clock.now()
-        for route in self._host.routes(self.scope.gvr, identity.namespace):
-            folder = self._host.folder(route.destination)
-            if folder is not None:
-                self._remove_file(folder, identity, route, received, observation=observation)
+        for route in self._open_routes(identity.namespace):
+            self._remove_file(route, identity, received, observation=observation)
 
     def _remove_file(
         self,
-        folder: Folder,
+        route: OpenRoute,
         identity: Identity,
-        route: Route,
         received: datetime,
         *,
         observation: Observation | None = None,
@@ -440,13 +441,13 @@ class Stream:
 
         Only a file that this process knows as its own is removed here.
         """
-        path = file_paths.file_path(folder.target.base_folder, identity)
-        folder.refused.pop(path, None)
-        if path in folder.own_paths:
+        path = route.path(identity)
+        route.folder.refused.pop(path, None)
+        if path in route.folder.own_paths:
             update = FileUpdate.removal(
-                identity, self.kind, path, route.mask, received, observation, reason
+                identity, self.kind, path, route.route.mask, received, observation, reason
             )
-            self._host.add_update(route.destination, update)
+            self._add_update(route, update)
         return path
 
     def _complete_snapshot(self) -> None:
@@ -462,11 +463,14 @@ class Stream:
             return
         missing = self.tracker.end_snapshot()
         self.gap = self._inconclusive = ""
-        self.snapshot_seconds = self._clock.monotonic() - snapshot.started
-        for coverage in self._host.destinations_covering(self.scope):
-            destination = coverage[0]
-            self._host.add_snapshot(
-                destination, snapshot.scope_snapshot(self.scope, self.kind, coverage, missing)
-            )
+        self._metrics.observe_snapshot(self._clock.monotonic() - snapshot.started)
+        for destination, rows in self.coverage.items():
+            if opened := self._workers.open_folder(destination):
+                worker, folder = opened
+                for namespace, mask, _ in rows:
+                    proof = snapshot.scope_snapshot(
+                        self.scope.gvr, self.kind, destination, namespace, mask, missing
+                    )
+                    worker.add_snapshot(folder, proof)
             self.synced.add(destination)
         self._set_state("synced")

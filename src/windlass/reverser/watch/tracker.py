@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from windlass.kube.reflector import Scope
-from windlass.objects.names import Identity, Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.content.clean_object import CleanObject
 from windlass.reverser.file_operation import Operation
 from windlass.reverser.publish.file_update import ScopeSnapshot
@@ -127,26 +126,26 @@ class SnapshotProgress:
 
     def scope_snapshot(
         self,
-        scope: Scope,
+        gvr: GVR,
         kind: str,
-        coverage: tuple[Key, str, frozenset[Operation]],
+        destination: Key,
+        namespace: str,
+        mask: frozenset[Operation],
         missing: Iterable[Key],
     ) -> ScopeSnapshot:
-        """What the snapshot proves to one destination.
+        """What the snapshot proves to one destination that needs `namespace`, or all ("").
 
-        `coverage` is its row of `StreamHost.destinations_covering`; `missing` were tracked and
-        are not listed.
+        `missing` were tracked and are not listed.
         """
-        destination, namespace, mask = coverage
         return ScopeSnapshot(
-            gvr=scope.gvr,
+            gvr=gvr,
             kind=kind,
             namespace=namespace,
             live_paths=frozenset(self.live_paths.get(destination, ())),
             is_empty=self.items == 0,
             mask=mask,
             missing=tuple(
-                Identity(scope.gvr, key.namespace, key.name)
+                Identity(gvr, key.namespace, key.name)
                 for key in missing
                 if namespace in ("", key.namespace)
             ),

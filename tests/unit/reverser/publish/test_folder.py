@@ -81,10 +81,21 @@ def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
     """A long outage costs identities, not content."""
     folder = _folder()
     folder.add_update(_arrival("a", "1"), 0.0)
-    assert folder.drop_pending_content() == 1
-    assert list(folder.dropped) == ["base/a"]
-    assert folder.dropped["base/a"].content is None
+    folder.drop_updates()
+    assert folder.dropped == {"base/a"}
     assert not folder.window
+    assert folder.pending == 1
+
+
+def test_what_is_on_its_way_is_not_dropped() -> None:
+    """A window that comes back must not override an update that was dropped meanwhile."""
+    folder = _folder(a="1")
+    folder.add_update(_arrival("a", "2"), 0.0)
+    closed = folder.take()
+    folder.drop_updates()
+    assert folder.add_update(_arrival("a", "1"), 1.0)
+    folder.put_back(closed)
+    assert [update.blob for update in folder.window.updates] == ["2", "1"]
 
 
 @given(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tests.support.reverser.destination_folder import DESTINATION, empty_folder
 from windlass.base.clock import SystemClock
@@ -23,13 +24,20 @@ from windlass.kube.reflector import (
 )
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Identity, Key
+from windlass.reverser.attribution.attributor import Attributor
 from windlass.reverser.content.clean_object import ObjectReader
-from windlass.reverser.file_operation import OPERATIONS, Operation
+from windlass.reverser.event_queue import EventQueue
+from windlass.reverser.file_operation import OPERATIONS
+from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish.file_update import FileUpdate, ScopeSnapshot
 from windlass.reverser.publish.folder import Folder
-from windlass.reverser.selection.routes import Route
-from windlass.reverser.selection.rules import operation_mask
+from windlass.reverser.publish.worker_pool import WorkerPool
+from windlass.reverser.selection.routes import RoutePlan
+from windlass.reverser.selection.rules import RuleResolution, SelectedScope
 from windlass.reverser.watch.stream import Stream
+from windlass.runtime.outcome import OutcomeEvent
+from windlass.telemetry.reasons import SkipReason
+from windlass.telemetry.reverser import ReverserMetrics
 
 MAPS = GVR("", "v1", "configmaps")
 PATH = "base/v1/configmaps/ns/one.yaml"
@@ -38,47 +46,46 @@ OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller":
 
 @dataclass
 class FakeHost:
-    """One open destination that takes everything."""
+    """One open destination that takes everything: pool, worker, attributor and event queue."""
 
-    open_folder: Folder = field(default_factory=empty_folder)
+    folder: Folder = field(default_factory=empty_folder)
     updates: list[FileUpdate] = field(default_factory=list)
     snapshots: list[ScopeSnapshot] = field(default_factory=list)
-    skips: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    counts: list[str] = field(default_factory=list)
 
-    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
-        return (Route(DESTINATION, frozenset(OPERATIONS)),)
+    def open_folder(self, destination: Key) -> tuple[Any, Folder]:
+        return self, self.folder
 
-    def destinations_covering(
-        self, scope: Scope
-    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
-        return ((DESTINATION, "ns", operation_mask(())),)
+    def worker(self, destination: Key) -> None:
+        return None
 
-    def folder(self, destination: Key) -> Folder | None:
-        return self.open_folder
-
-    def is_backpressured(self, scope: Scope) -> bool:
-        return False
-
-    def add_update(self, destination: Key, update: FileUpdate) -> None:
+    def add_update(self, folder: Folder, update: FileUpdate) -> None:
         self.updates.append(update)
-        self.open_folder.add_update(update, 0.0)
+        folder.add_update(update, 0.0)
 
-    def add_snapshot(self, destination: Key, snapshot: ScopeSnapshot) -> None:
+    def add_snapshot(self, folder: Folder, snapshot: ScopeSnapshot) -> None:
         self.snapshots.append(snapshot)
 
-    def count_skip(self, identity: Identity | None, reason: str) -> None:
-        self.skips.append(reason)
+    def record_write(self, destination: Key, identity: Identity) -> None:
+        pass
 
-    def report_unreadable(self, destination: Key, identity: Identity, reason: str) -> None:
-        self.unreadable.append(identity.name)
+    def add(self, destination: Key, event: OutcomeEvent, transition: str) -> None:
+        self.unreadable.append(transition.rpartition("/")[2])
+
+
+class FakeMetrics(MirrorMetrics):
+    """Metrics whose skips and events a test can read."""
+
+    def __init__(self) -> None:
+        super().__init__(ReverserMetrics(CollectorRegistry()))
+        self.skips: list[str] = []
+        self.counts: list[str] = []
+
+    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
+        self.skips.append(reason)
 
     def count_event(self, kind: str) -> None:
         self.counts.append(kind)
-
-    def stream_changed(self, stream: Stream) -> None:
-        pass
 
 
 @dataclass
@@ -86,6 +93,7 @@ class Feed:
     """A stream and the events it is fed with."""
 
     host: FakeHost
+    metrics: FakeMetrics
     stream: Stream
 
     async def handle(self, *items: ReflectorEvent) -> None:
@@ -104,17 +112,25 @@ class Feed:
 @pytest.fixture
 async def feed() -> Feed:
     """A stream with a complete snapshot of nothing."""
-    host = FakeHost()
+    host, metrics = FakeHost(), FakeMetrics()
     stream = Stream(
         Scope(MAPS, "ns"),
         kind="ConfigMap",
         connection=cast("Connection", None),
         settings=ReflectorSettings(),
         object_reader=ObjectReader(b"", frozenset()),
-        host=host,
+        workers=cast("WorkerPool", host),
+        attributor=cast("Attributor", host),
+        metrics=metrics,
+        event_queue=cast("EventQueue", host),
+        on_change=lambda _: None,
         clock=SystemClock(),
     )
-    fed = Feed(host, stream)
+    mask = frozenset(OPERATIONS)
+    scopes = (SelectedScope(MAPS, "ns", mask, False),)
+    stream.plan = RoutePlan([(DESTINATION, RuleResolution(scopes, ()))])
+    stream.coverage = {DESTINATION: frozenset({("ns", mask, mask)})}
+    fed = Feed(host, metrics, stream)
     await fed.handle(SnapshotStarted(), SnapshotComplete("1", 0, "watchlist"))
     return fed
 
@@ -130,7 +146,7 @@ async def test_an_object_that_becomes_its_controllers_loses_its_file(feed: Feed)
     await feed.event("MODIFIED", _map("one", "2", ownerReferences=[OWNER]))
     await feed.event("MODIFIED", _map("one", "3"))
     assert feed.has_file == [True, False, True]
-    assert feed.host.skips == ["ControllerOwned"]
+    assert feed.metrics.skips == ["ControllerOwned"]
     removal = feed.host.updates[1]
     assert removal.observation is None, "nobody deleted it, so nobody is credited"
     assert removal.reason == "owned by a controller"
@@ -145,7 +161,7 @@ async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
     removal = feed.host.updates[1]
     assert (removal.observation, removal.reason) == (None, "leader election record")
     await feed.event("MODIFIED", _map("one", "3", annotations=mark))
-    assert feed.host.counts[-1] == "duplicate"
+    assert feed.metrics.counts[-1] == "duplicate"
 
 
 async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None:
@@ -201,9 +217,9 @@ async def test_a_snapshot_with_a_nameless_object_proves_nothing_later_either(fee
 
 async def test_a_foreign_file_does_not_go_with_the_object(feed: Feed) -> None:
     """SNP-10: a path that was refused is not ours to empty when its object is deleted."""
-    feed.host.open_folder.load({PATH: Entry(0o100644, "f" * 40)})
+    feed.host.folder.load({PATH: Entry(0o100644, "f" * 40)})
     await feed.event("ADDED", _map("one", "1"))
-    feed.host.open_folder.refuse(PATH, Identity(MAPS, "ns", "one"), "PathOccupied")
+    feed.host.folder.refuse(PATH, Identity(MAPS, "ns", "one"), "PathOccupied")
     await feed.event("DELETED", _map("one", "2"))
     assert feed.has_file == [True]
-    assert feed.host.open_folder.refused == {}
+    assert feed.host.folder.refused == {}
