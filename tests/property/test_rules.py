@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies.batched import balanced_column, choices, row, rows
+from windlass.kube.discovery import ApiTypes, ServedType
 from windlass.objects.names import GVR, Key
 from windlass.reverser.file_operation import OPERATIONS, Operation
 from windlass.reverser.selection import rules
 from windlass.reverser.selection.routes import RoutePlan
 from windlass.reverser.selection.rules import RuleItem, RuleResolution, SelectedScope, SelectionRule
-from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
 GROUPS = ("", "apps", "batch", "example.com", "events.k8s.io")
 PLURALS = ("pods", "events", "widgets", "deployments", "cronjobs")
@@ -23,11 +23,11 @@ VERSIONS = ("v1", "v1beta1", "v2")
 VERBS = (frozenset({"list", "watch"}), frozenset({"list"}))
 
 
-def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[ResourceType]:
+def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[ServedType]:
     """Served types, each once; the scope of a plural is the same in all its versions."""
     served = {(group, version, plural): said for group, version, plural, *said in drawn}
     return [
-        ResourceType(GVR(*name), name[2].title(), name[2] not in cluster, *said)
+        ServedType(GVR(*name), name[2].title(), name[2] not in cluster, *said)
         for name, said in served.items()
     ]
 
@@ -67,7 +67,7 @@ exclusions = choices(["widgets", "apps/deployments", "core/pods"], max_size=3).m
 
 @given(type_lists, kinds, rule_lists, st.booleans(), exclusions)
 def test_selections_are_always_permitted(
-    types: list[ResourceType],
+    types: list[ServedType],
     kind: rules.RuleKind,
     listed: tuple[RuleItem, ...],
     watch_all: bool,
@@ -75,7 +75,7 @@ def test_selections_are_always_permitted(
 ) -> None:
     """RUL-4, RUL-6, 2.3: followable, not excluded, of the right scope, at home."""
     rule = SelectionRule(Key("team", "r"), kind, "team", Key("d", "d"), listed)
-    catalogue = TypeCatalog.from_types(types)
+    catalogue = ApiTypes.from_types(types)
     found = rules.resolve(rule, catalogue, watch_all=watch_all, excluded=excluded)
     by_gvr = {one.gvr: one for one in types}
     for selection in found.scopes:
@@ -92,7 +92,7 @@ def test_selections_are_always_permitted(
 
 @given(type_lists, row(PLURALS, some(GROUPS)), choices(range(60), max_size=12))
 def test_named_resources_only_gain_from_more_types(
-    types: list[ResourceType], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
+    types: list[ServedType], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
 ) -> None:
     """RUL-1: types of other plurals or groups never take a named selection away."""
     families = sorted({(one.gvr.group, one.gvr.resource) for one in types})
@@ -107,7 +107,7 @@ def test_named_resources_only_gain_from_more_types(
         (RuleItem(resources=(plural,), api_groups=groups),),
     )
     small, large = (
-        rules.resolve(rule, TypeCatalog(tuple(some)), watch_all=False, excluded=frozenset())
+        rules.resolve(rule, ApiTypes(tuple(some)), watch_all=False, excluded=frozenset())
         for some in (fewer, types)
     )
     assert set(small.scopes) <= set(large.scopes)

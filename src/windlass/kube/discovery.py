@@ -13,9 +13,11 @@ the preferred one.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
 
 from windlass.kube import api as kube_api
 from windlass.kube.api import Api
@@ -40,9 +42,17 @@ class ServedType:
         return GVK(self.gvr.group, self.gvr.version, self.kind)
 
 
+TypeFamily: TypeAlias = tuple[ServedType, ...]
+"""The versions of one plural in one group, in the order of discovery."""
+
+
 @dataclass(frozen=True)
 class ApiTypes:
-    """All served types; `failed_groups` holds `group/version` texts (`v1` for the core)."""
+    """All served types; `failed_groups` holds `group/version` texts (`v1` for the core).
+
+    Types of a failed group are those last known, so a failing group is never mistaken for a
+    removed one.
+    """
 
     types: tuple[ServedType, ...]
     failed_groups: frozenset[str] = frozenset()
@@ -51,9 +61,45 @@ class ApiTypes:
     shared_kinds: frozenset[GVK] = field(default_factory=frozenset)
     """Kinds that more than one plural of the same group version answers with."""
 
+    @classmethod
+    def from_types(
+        cls,
+        types: Iterable[ServedType],
+        failed_groups: Iterable[str] = (),
+        subresource_only: Iterable[GVR] = (),
+    ) -> ApiTypes:
+        """The catalog of `types`; the shared kinds are computed from them."""
+        served = tuple(types)
+        return cls(
+            served, frozenset(failed_groups), frozenset(subresource_only), _shared_kinds(served)
+        )
+
     @property
     def is_complete(self) -> bool:
         return not self.failed_groups
+
+    @cached_property
+    def failed_group_names(self) -> frozenset[str]:
+        """The groups of which at least one version could not be read."""
+        return frozenset(name.rpartition("/")[0] for name in self.failed_groups)
+
+    def families(self, plural: str) -> tuple[TypeFamily, ...]:
+        """The families of that plural in any letter case, one for each group."""
+        return self._plurals.get(plural.lower(), ())
+
+    def all_families(self) -> Iterator[TypeFamily]:
+        """The families of all plurals."""
+        for families in self._plurals.values():
+            yield from families
+
+    @cached_property
+    def _plurals(self) -> dict[str, tuple[TypeFamily, ...]]:
+        """Plural in lower case -> a family for each group."""
+        plurals: dict[str, dict[str, TypeFamily]] = defaultdict(dict)
+        for served in self.types:
+            groups = plurals[served.gvr.resource.lower()]
+            groups[served.gvr.group] = (*groups.get(served.gvr.group, ()), served)
+        return {plural: tuple(groups.values()) for plural, groups in plurals.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +129,8 @@ def merge_group_versions(parts: Iterable[GroupVersionTypes], previous: ApiTypes 
         subresource_only |= kept[1] or part.subresource_only
         if part.failed:
             failed.add(part.name)
-    return ApiTypes(
-        tuple(sorted(types, key=lambda served: served.gvr)),
-        frozenset(failed),
-        frozenset(subresource_only),
-        _shared_kinds(types),
+    return ApiTypes.from_types(
+        sorted(types, key=lambda served: served.gvr), failed, subresource_only
     )
 
 

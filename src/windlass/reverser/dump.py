@@ -17,6 +17,7 @@ from windlass.base.errors import WindlassError
 from windlass.base.safe_directory import SafeDirectory
 from windlass.kube import discovery
 from windlass.kube.api import Api
+from windlass.kube.discovery import ApiTypes
 from windlass.kube.errors import ApiError
 from windlass.objects import yaml_emitter
 from windlass.objects.names import Identity, Key
@@ -25,8 +26,6 @@ from windlass.reverser.content.clean_object import CleanObject, ObjectReader, Un
 from windlass.reverser.publish import batch_builder, folder_claim, path_ownership
 from windlass.reverser.selection import rules
 from windlass.reverser.selection.rules import RuleItem, RuleResolution, SelectedScope, SelectionRule
-from windlass.reverser.selection.type_catalog import TypeCatalog
-from windlass.reverser.watch import catalog_refresher
 from windlass.telemetry.reasons import SkipReason
 
 DESTINATION = "local/mirror"
@@ -75,7 +74,7 @@ class DumpDiff:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
-def select_scopes(selection: DumpSelection, catalog: TypeCatalog) -> list[SelectedScope]:
+def select_scopes(selection: DumpSelection, catalog: ApiTypes) -> list[SelectedScope]:
     """The scopes of a selection, resolved as if a user had written it as rules."""
     scopes: list[SelectedScope] = []
     for namespace in selection.namespaces or ("",):
@@ -172,7 +171,7 @@ class Dump:
 
     async def run(self, selection: DumpSelection) -> DumpDiff:
         """Dump `selection`; raises FolderClaimed if the directory has a foreign claim."""
-        catalog = catalog_refresher.build_catalog(await discovery.discover(self._api))
+        catalog = await discovery.discover(self._api)
         kinds = {type_.gvr: type_.kind for type_ in catalog.types}
         scopes = select_scopes(selection, catalog)
         _refuse_unknown(selection, scopes)

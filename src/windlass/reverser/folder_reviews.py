@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from windlass.api.kinds import registry
 from windlass.base.clock import Clock
 from windlass.kube.api import Api
+from windlass.kube.discovery import ApiTypes
 from windlass.kube.errors import ApiError
 from windlass.objects.names import Key
 from windlass.reverser.object_cache import ReverserCache, RuleReference
@@ -26,7 +27,6 @@ from windlass.reverser.publish.file_update import FolderReview
 from windlass.reverser.publish.folder import Folder
 from windlass.reverser.publish.worker_pool import WorkerPool
 from windlass.reverser.selection.rule_coverage import CompiledRule, RuleCoverage
-from windlass.reverser.selection.type_catalog import TypeCatalog
 from windlass.reverser.watch.stream_registry import StreamRegistry
 
 _DEBOUNCE_SECONDS = 0.1
@@ -42,7 +42,7 @@ class FolderReviews:
         api: Api,
         cache: ReverserCache,
         registry: StreamRegistry,
-        catalog: Callable[[], TypeCatalog | None],
+        catalog: Callable[[], ApiTypes | None],
         clock: Clock,
         *,
         watch_all: bool,

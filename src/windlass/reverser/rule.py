@@ -12,6 +12,7 @@ from windlass.api.kinds import registry
 from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.kube.api import Api
+from windlass.kube.discovery import ApiTypes
 from windlass.objects.names import Identity, Key
 from windlass.reverser import status
 from windlass.reverser.destination import DestinationReconciler
@@ -20,7 +21,6 @@ from windlass.reverser.object_cache import ReverserCache, RuleObject, destinatio
 from windlass.reverser.selection import reference_grants, rules
 from windlass.reverser.selection.rule_coverage import CompiledRule
 from windlass.reverser.selection.rules import RuleItem, RuleKind, RuleResolution
-from windlass.reverser.selection.type_catalog import TypeCatalog
 from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.runtime.outcome import Outcome
@@ -40,7 +40,7 @@ class RuleReconciler:
         mirror: Mirror,
         registry: StreamRegistry,
         api: Api,
-        catalog: Callable[[], TypeCatalog | None],
+        catalog: Callable[[], ApiTypes | None],
         *,
         watch_all: bool,
         excluded: frozenset[str],
@@ -129,7 +129,7 @@ class RuleReconciler:
             return ClusterWatchRule.decode(raw)
         return WatchRule.decode(raw)
 
-    def _resolve(self, rule: RuleObject, catalog: TypeCatalog) -> RuleResolution:
+    def _resolve(self, rule: RuleObject, catalog: ApiTypes) -> RuleResolution:
         self._check_destination(rule)
         return rules.resolve(
             self._selection_rule(rule),

@@ -15,6 +15,7 @@ from windlass.base.errors import Retryable
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.git.format import failures
+from windlass.kube.discovery import ApiTypes
 from windlass.objects.names import Key
 from windlass.reverser.publish import folder_claim
 from windlass.reverser.publish import remote_branch as branch_module
@@ -22,7 +23,6 @@ from windlass.reverser.publish.file_update import FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import WriteTarget
 from windlass.reverser.selection.rule_coverage import RuleCoverage
 from windlass.reverser.selection.rules import operation_mask
-from windlass.reverser.selection.type_catalog import TypeCatalog
 
 
 async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: WorkerHarness) -> None:
@@ -84,7 +84,7 @@ async def test_a_new_destination_gets_time_for_its_rules(site: WorkerHarness) ->
     site.offer(folder, "new", text.format("new"))
     await site.until_due()
     await site.serve()
-    site.heard.selected = RuleCoverage((), TypeCatalog(()), grace_expired=False)
+    site.heard.selected = RuleCoverage((), ApiTypes(()), grace_expired=False)
     for kept in ({_path("old")}, set()):
         site.worker.add_snapshot(folder, FolderReview())
         await site.until_due()

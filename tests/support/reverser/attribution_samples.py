@@ -17,8 +17,7 @@ from windlass.kube.discovery import ServedType
 from windlass.objects import yaml_reader
 from windlass.objects.names import GVR, Object
 from windlass.reverser.content import sanitize
-from windlass.reverser.selection import type_catalog
-from windlass.reverser.selection.type_catalog import ResourceType
+from windlass.reverser.selection import rules
 
 LABEL = "example.org/join"
 DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -115,11 +114,7 @@ def definition(token: str) -> Object:
 
 
 def _followed_first(family: list[ServedType]) -> list[ServedType]:
-    of_type = {
-        one.gvr: ResourceType(one.gvr, one.kind, one.namespaced, one.verbs, one.preferred)
-        for one in family
-    }
-    chosen = type_catalog.preferred_version(tuple(of_type.values())).gvr
+    chosen = rules.preferred_version(tuple(family)).gvr
     return sorted(family, key=lambda one: one.gvr != chosen)
 
 

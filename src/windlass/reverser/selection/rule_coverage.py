@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass.kube.discovery import ApiTypes, ServedType
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.selection import rules
 from windlass.reverser.selection.routes import ScopeKey
 from windlass.reverser.selection.rules import RuleResolution, SelectionRule
-from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
 NO_RULE = "not selected by any rule"
 OTHER_VERSION = "mirrored in another API version"
@@ -50,7 +50,7 @@ class RuleCoverage:
     """What the rules of one destination cover."""
 
     rules: tuple[CompiledRule, ...]  # of this destination, compiled
-    catalog: TypeCatalog  # that they were compiled against
+    catalog: ApiTypes  # that they were compiled against
     # Namespaces of WatchRules that could not be compiled. Such a rule protects files of its own
     # namespace only, so that it cannot block the removal of files elsewhere.
     uncompiled_namespaces: frozenset[str] = frozenset()
@@ -107,8 +107,8 @@ class RuleCoverage:
     def _would_select(self, identity: Identity, kind: str) -> bool:
         """Whether a rule would select the type if it were served and could be watched."""
         namespace = identity.namespace
-        served = ResourceType(identity.gvr, kind, bool(namespace), _REQUIRED_VERBS, preferred=True)
-        catalog = TypeCatalog.from_types([served])
+        served = ServedType(identity.gvr, kind, bool(namespace), _REQUIRED_VERBS, preferred=True)
+        catalog = ApiTypes.from_types([served])
         return any(
             scope.namespace in ("", namespace)
             for compiled in self.rules

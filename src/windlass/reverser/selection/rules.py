@@ -17,20 +17,32 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from windlass.api.kinds import watchrules
+from windlass.kube.discovery import ApiTypes, ServedType, TypeFamily
 from windlass.objects.names import GVR, Key
 from windlass.reverser.file_operation import OPERATIONS, Operation
-from windlass.reverser.selection.type_catalog import (
-    ResourceType,
-    TypeCatalog,
-    TypeFamily,
-    TypeReason,
-    preferred_version,
-)
+
+TypeReason = Literal[
+    "NotServed",
+    "SubresourceOnly",
+    "MissingVerb",
+    "ScopeMismatch",
+    "KindNotUnique",
+    "DiscoveryDegraded",
+    "ExcludedByDefault",
+    "ExcludedByFlag",
+    "NeverMirrored",
+]
+"""DSC-6: why an entry of a rule selects nothing, as its status reports it."""
+
+_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?\Z")
+_STABILITY = {"alpha": 0, "beta": 1, None: 2}
+"""Rank of the stability in a version name; without a suffix it is stable."""
 
 PRESET: tuple[tuple[str, str], ...] = tuple(
     (preset.group, preset.resource) for preset in watchrules.PRESET
@@ -144,7 +156,7 @@ class RuleResolution:
 
 
 def resolve(
-    rule: SelectionRule, catalog: TypeCatalog, *, watch_all: bool, excluded: frozenset[str]
+    rule: SelectionRule, catalog: ApiTypes, *, watch_all: bool, excluded: frozenset[str]
 ) -> RuleResolution:
     """The scopes of a rule: RUL-1 to RUL-6; the items are alternatives of each other."""
     masks: dict[tuple[GVR, bool], frozenset[Operation]] = {}
@@ -173,11 +185,11 @@ def operation_mask(operations: Iterable[str]) -> frozenset[Operation]:
 
 
 def refusal_reason(
-    candidate: ResourceType,
+    candidate: ServedType,
     *,
     named: bool,
     scope: TypeScope | None,
-    catalog: TypeCatalog,
+    catalog: ApiTypes,
     excluded: frozenset[str],
 ) -> TypeReason | None:
     """Why a served type is not selected (RUL-4, RUL-6, DSC-6); None means it is.
@@ -189,7 +201,7 @@ def refusal_reason(
         (is_never_mirrored(candidate.gvr), "NeverMirrored"),
         (scope != ("Namespaced" if candidate.namespaced else "Cluster"), "ScopeMismatch"),
         (not candidate.verbs >= _REQUIRED_VERBS, "MissingVerb"),
-        (candidate.gvk in catalog.ambiguous_kinds, "KindNotUnique"),
+        (candidate.gvk in catalog.shared_kinds, "KindNotUnique"),
         (not named and is_excluded_by_default(candidate.gvr), "ExcludedByDefault"),
     )
     return next((reason for refused, reason in checks if refused), None)
@@ -220,13 +232,13 @@ class _ItemResolver:
 
     item: RuleItem
     scope: TypeScope | None
-    catalog: TypeCatalog
+    catalog: ApiTypes
     excluded: frozenset[str]
 
-    def resolve(self, watch_all: bool) -> tuple[list[ResourceType], list[Unresolved]]:
+    def resolve(self, watch_all: bool) -> tuple[list[ServedType], list[Unresolved]]:
         if not self.item.resources:
             return self._all_types("*") if watch_all else self._preset()
-        selected: list[ResourceType] = []
+        selected: list[ServedType] = []
         unresolved: list[Unresolved] = []
         for entry in self.item.resources:
             types, rows = self._all_types(entry) if entry == "*" else self._named_type(entry)
@@ -234,7 +246,7 @@ class _ItemResolver:
             unresolved += rows
         return selected, unresolved
 
-    def _named_type(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
+    def _named_type(self, entry: str) -> tuple[list[ServedType], list[Unresolved]]:
         selected, reasons = self._select(self.catalog.families(entry), named=True)
         if selected:
             return selected, []
@@ -242,11 +254,11 @@ class _ItemResolver:
             return [], [Unresolved(self._entry_text(entry), reason)]
         return [], [self._not_served(entry)]
 
-    def _all_types(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
+    def _all_types(self, entry: str) -> tuple[list[ServedType], list[Unresolved]]:
         selected, reasons = self._select(self.catalog.all_families(), named=False)
         return selected, self._gaps(selected, reasons, self._entry_text(entry), lambda group: True)
 
-    def _preset(self) -> tuple[list[ResourceType], list[Unresolved]]:
+    def _preset(self) -> tuple[list[ServedType], list[Unresolved]]:
         families = (
             family
             for group, plural in PRESET
@@ -259,9 +271,9 @@ class _ItemResolver:
 
     def _select(
         self, families: Iterable[TypeFamily], *, named: bool
-    ) -> tuple[list[ResourceType], set[TypeReason]]:
+    ) -> tuple[list[ServedType], set[TypeReason]]:
         """The types of `families` that are selected, and why the others are not."""
-        selected: list[ResourceType] = []
+        selected: list[ServedType] = []
         reasons: set[TypeReason] = set()
         for family in families:
             if not _matches(self.item.api_groups, family[0].gvr.group):
@@ -274,7 +286,7 @@ class _ItemResolver:
                     reasons.add(reason)
         return selected, reasons
 
-    def _refusal(self, candidate: ResourceType, named: bool) -> TypeReason | None:
+    def _refusal(self, candidate: ServedType, named: bool) -> TypeReason | None:
         return refusal_reason(
             candidate,
             named=named,
@@ -285,7 +297,7 @@ class _ItemResolver:
 
     def _gaps(
         self,
-        selected: list[ResourceType],
+        selected: list[ServedType],
         reasons: set[TypeReason],
         entry: str,
         is_relevant: Callable[[str], bool],
@@ -331,3 +343,21 @@ class _ItemResolver:
 
 def _most_specific(reasons: set[TypeReason]) -> TypeReason | None:
     return next((reason for reason in _REASON_PRECEDENCE if reason in reasons), None)
+
+
+def preferred_version(family: TypeFamily) -> ServedType:
+    """RUL-3: the version in which a plural is mirrored unless a rule names others.
+
+    Discovery prefers a version of the group; a plural which that version lacks is taken in
+    its most stable and newest one, as Kubernetes ranks versions.
+    """
+    preferred = next((version for version in family if version.preferred), None)
+    return preferred or max(family, key=lambda version: _version_rank(version.gvr.version))
+
+
+def _version_rank(version: str) -> tuple[int, int, int]:
+    match = _VERSION.match(version)
+    if match is None:
+        return -1, 0, 0
+    major, stability, minor = match.groups()
+    return _STABILITY[stability], int(major), int(minor or 0)

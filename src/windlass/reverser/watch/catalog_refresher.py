@@ -18,7 +18,6 @@ from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.discovery import ApiTypes
 from windlass.objects.names import GVR
-from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
 CUSTOM_RESOURCE_DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 API_SERVICES = GVR("apiregistration.k8s.io", "v1", "apiservices")
@@ -40,11 +39,10 @@ class CatalogRefresher:
         on_change: Callable[[], None],
         clock: Clock,
     ) -> None:
-        # The newest catalog; None until the first discovery succeeded.
-        self.current: TypeCatalog | None = None
+        # The newest catalog, with the last known types of groups that fail; None until the first
+        # discovery succeeded.
+        self.current: ApiTypes | None = None
         self._api = api
-        # What `current` was built from; also the last known types of groups that fail.
-        self._served: ApiTypes | None = None
         self._refresh_seconds = refresh_seconds
         self._on_change = on_change
         self._clock = clock
@@ -82,31 +80,11 @@ class CatalogRefresher:
     async def _discover(self) -> bool:
         """Run discovery and publish a changed catalog; False if discovery failed."""
         try:
-            served = await discovery.discover(self._api, self._served)
+            served = await discovery.discover(self._api, self.current)
         except WindlassError as error:
             _log.warning("discovery failed", reason=error.reason, message=error.message)
             return False
-        if served != self._served:
-            self._served = served
-            self.current = build_catalog(served)
+        if served != self.current:
+            self.current = served
             self._on_change()
         return True
-
-
-def build_catalog(served: ApiTypes) -> TypeCatalog:
-    """The catalog of the discovered types, in the form that rules are resolved against."""
-    return TypeCatalog(
-        types=tuple(
-            ResourceType(
-                gvr=api_type.gvr,
-                kind=api_type.kind,
-                namespaced=api_type.namespaced,
-                verbs=api_type.verbs,
-                preferred=api_type.preferred,
-            )
-            for api_type in served.types
-        ),
-        failed_groups=served.failed_groups,
-        subresource_only=served.subresource_only,
-        ambiguous_kinds=served.shared_kinds,
-    )

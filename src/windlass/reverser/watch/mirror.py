@@ -23,6 +23,7 @@ import structlog
 
 from windlass.base.clock import Clock
 from windlass.kube.connection import Connection
+from windlass.kube.discovery import ApiTypes
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key
@@ -35,7 +36,6 @@ from windlass.reverser.publish.folder import WriteTarget
 from windlass.reverser.publish.worker_pool import WorkerPool
 from windlass.reverser.selection.routes import RoutePlan
 from windlass.reverser.selection.rules import RuleResolution
-from windlass.reverser.selection.type_catalog import TypeCatalog
 from windlass.reverser.watch.stream import ScopeCoverage, Stream
 from windlass.reverser.watch.stream_registry import StreamRegistry
 
@@ -85,7 +85,7 @@ class Mirror:
 
     # ---- called by the reconcilers
 
-    def set_catalog(self, catalog: TypeCatalog) -> None:
+    def set_catalog(self, catalog: ApiTypes) -> None:
         """Take over the kinds of the served types."""
         self._kinds = {served.gvr: served.kind for served in catalog.types}
 

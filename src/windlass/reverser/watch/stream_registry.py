@@ -13,8 +13,6 @@ from windlass.objects.names import GVR, Key
 from windlass.reverser.selection.rules import RuleResolution
 from windlass.reverser.watch.stream import Stream
 
-_UNSETTLED_STATES = ("starting", "seeding", "restarting", "incomplete")
-
 
 class StreamRegistry:
     """What is selected and what is watched at this moment."""
@@ -41,7 +39,10 @@ class StreamRegistry:
 
     def is_seeding(self, destination: Key) -> bool:
         """Whether a snapshot may still add updates, which belong into the same commit."""
-        return any(stream.state in _UNSETTLED_STATES for stream in self.streams_for(destination))
+        return any(
+            stream.state in ("starting", "seeding", "restarting", "incomplete")
+            for stream in self.streams_for(destination)
+        )
 
     def states(self) -> dict[tuple[str, str], str]:
         """The state of each stream, by type and namespace."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.reverser.selection.test_rules import CLUSTER, cluster_rule, served, watch_rule
+from windlass.kube.discovery import ApiTypes, ServedType
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.selection import rule_coverage as selection
 from windlass.reverser.selection import rules
 from windlass.reverser.selection.rule_coverage import CompiledRule, RuleCoverage
 from windlass.reverser.selection.rules import RuleItem, SelectionRule
-from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
 pytestmark = pytest.mark.scenario("A27")
 
@@ -27,12 +27,12 @@ PODS = GVR("", "v1", "pods")
 
 def covering(
     *given: SelectionRule,
-    types: tuple[ResourceType, ...] = CLUSTER,
+    types: tuple[ServedType, ...] = CLUSTER,
     failed: tuple[str, ...] = (),
     excluded: tuple[str, ...] = (),
 ) -> RuleCoverage:
     """The selected of rules that were compiled against `types`."""
-    catalogue, hidden = TypeCatalog.from_types(types, failed), frozenset(excluded)
+    catalogue, hidden = ApiTypes.from_types(types, failed), frozenset(excluded)
     compiled = tuple(
         CompiledRule(1, rule, rules.resolve(rule, catalogue, watch_all=False, excluded=hidden))
         for rule in given
@@ -84,7 +84,7 @@ def test_a_type_that_is_away_keeps_its_files_as_long_as_a_rule_wants_it() -> Non
 
 def test_a_failed_group_proves_nothing() -> None:
     """DSC-1: its files stay, whatever the rules say."""
-    failed = covering(named("configmaps"), failed=("gone.example.com",))
+    failed = covering(named("configmaps"), failed=("gone.example.com/v1",))
     assert why(failed, GADGETS) is None
     assert why(failed, SERVICES) == selection.NO_RULE
 
