@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.reverser.planned_change import planned_change
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.attribution import author
 from windlass.reverser.publish import commit_message
@@ -44,7 +45,7 @@ def test_author_is_always_fit_for_a_header(user: str, email: str, name: str) -> 
 def test_no_text_can_add_a_trailer(user: str, name: str, count: int) -> None:
     """The last paragraph of a message holds exactly our seven trailers."""
     identity = Identity(GVR("", "v1", "things"), "", name)
-    changes = [commit_message.FileChange("CREATE", identity, "base/v1/things/x.yaml")] * count
+    changes = [planned_change("CREATE", identity, "base/v1/things/x.yaml")] * count
     trailers = commit_message.Trailers("c", "ns", "ctl", "i", "a/b", user, "exact")
     text = commit_message.render_message(changes, trailers)
     paragraphs = text.rstrip("\n").split("\n\n")

@@ -28,20 +28,13 @@ PruneMode = Literal["Always", "OnEvent", "Never"]
 """SNP-6: which removals are written; OnEvent excludes those inferred from a snapshot."""
 
 
-def decide_operation(*, index_has: bool, same: bool, live: bool) -> Operation | None:
-    """RUL-7: the operation by the table above; None means that Git is up to date."""
-    if not live:
-        return "DELETE" if index_has else None
-    if not index_has:
-        return "CREATE"
-    return None if same else "UPDATE"
-
-
 def operation_between(before: str | None, after: str | None) -> Operation | None:
-    """RUL-7 for blob ids, where None means no file."""
-    return decide_operation(
-        index_has=before is not None, same=before == after, live=after is not None
-    )
+    """RUL-7: the operation by the table above, of blob ids; None means that Git is up to date."""
+    if before == after:
+        return None
+    if before is None:
+        return "CREATE"
+    return "DELETE" if after is None else "UPDATE"
 
 
 def skip_reason(

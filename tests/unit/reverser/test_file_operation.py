@@ -27,14 +27,6 @@ def test_operation_is_read_off_the_file(
     assert file_operation.operation_between(before, after) == expected
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_presence_decides_before_content(same: bool) -> None:
-    """RUL-7: without a file or without an object the bytes do not matter."""
-    assert file_operation.decide_operation(index_has=False, same=same, live=True) == "CREATE"
-    assert file_operation.decide_operation(index_has=True, same=same, live=False) == "DELETE"
-    assert file_operation.decide_operation(index_has=False, same=same, live=False) is None
-
-
 def test_create_only_mask_keeps_the_first_version() -> None:
     """RUL-7: with CREATE alone later updates and the deletion are masked."""
     mask: frozenset[Operation] = frozenset({"CREATE"})

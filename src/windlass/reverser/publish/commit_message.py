@@ -18,46 +18,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from windlass.objects.names import Identity
 from windlass.reverser.attribution import author
+from windlass.reverser.attribution.record_join import Tier
+from windlass.reverser.publish.commit_plan import PlannedChange
 
-Operation = Literal["CREATE", "UPDATE", "DELETE"]
 CommitKind = Literal["changes", "sync"]
-Attribution = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
 
 MAX_LINES = 50
 
 _TOP_RESOURCES = 3
 _PREFIX = "X-ConfigButler-"
 _NO_VALUE = "(none)"
-
-
-class TouchedFile(Protocol):
-    """A change of one file as the message lists it."""
-
-    @property
-    def op(self) -> Operation: ...
-    @property
-    def identity(self) -> Identity: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """One file of a commit; `path` is from the root of the repository.
-
-    A `reason` explains why the file is removed although its object still exists.
-    """
-
-    op: Operation
-    identity: Identity
-    path: str
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +49,7 @@ class Trailers:
     """The GitDestination, as `namespace/name`."""
     user: str
     """User of the admission request; empty for a snapshot."""
-    attribution: Attribution
+    attribution: Tier
     """How well the author is proven."""
     unresolved: str = ""
     """Why no author is named; empty if one is, and then the trailer is absent."""
@@ -100,7 +73,7 @@ class Trailers:
 
 
 def render_message(
-    changes: Sequence[TouchedFile],
+    changes: Sequence[PlannedChange],
     trailers: Trailers,
     *,
     kind: CommitKind = "changes",
@@ -118,7 +91,7 @@ def render_message(
 
 
 def render_subject(
-    changes: Sequence[TouchedFile], user: str, *, kind: CommitKind, base_folder: str
+    changes: Sequence[PlannedChange], user: str, *, kind: CommitKind, base_folder: str
 ) -> str:
     """The subject of a commit, by the table above."""
     if kind == "sync":
@@ -129,24 +102,24 @@ def render_subject(
     return f"[BATCH] {len(changes)} objects ({_top_resources(changes)}) {by}"
 
 
-def _operation_counts(changes: Sequence[TouchedFile]) -> str:
+def _operation_counts(changes: Sequence[PlannedChange]) -> str:
     count = Counter(change.op for change in changes)
     return f"+{count['CREATE']} ~{count['UPDATE']} -{count['DELETE']}"
 
 
-def _top_resources(changes: Sequence[TouchedFile]) -> str:
+def _top_resources(changes: Sequence[PlannedChange]) -> str:
     count = Counter(change.identity.gvr.resource for change in changes)
     ranked = sorted(count.items(), key=lambda row: (-row[1], row[0]))
     return ", ".join(f"{number} {resource}" for resource, number in ranked[:_TOP_RESOURCES])
 
 
-def _listing(changes: Sequence[TouchedFile]) -> list[str]:
+def _listing(changes: Sequence[PlannedChange]) -> list[str]:
     lines = [_line(change) for change in changes[:MAX_LINES]]
     remaining = len(changes) - MAX_LINES
     return [*lines, f"and {remaining} more"] if remaining > 0 else lines
 
 
-def _reasons(changes: Sequence[TouchedFile]) -> list[str]:
+def _reasons(changes: Sequence[PlannedChange]) -> list[str]:
     """Reasons of removals whose objects may still exist, each with its count."""
     count = Counter(change.reason for change in changes if change.reason)
     return [
@@ -155,7 +128,7 @@ def _reasons(changes: Sequence[TouchedFile]) -> list[str]:
     ]
 
 
-def _line(change: TouchedFile) -> str:
+def _line(change: PlannedChange) -> str:
     # DELETE would suggest that a user deleted the object.
     word = "REMOVE" if change.reason else change.op
     return f"{word} {author.to_single_line(change.path)}"

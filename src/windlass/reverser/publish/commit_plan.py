@@ -39,6 +39,7 @@ from windlass.reverser.attribution.author import Author
 from windlass.reverser.attribution.record_join import Tier, UnresolvedReason
 from windlass.reverser.file_operation import Operation, PruneMode
 from windlass.reverser.publish.cadence import WindowLimits
+from windlass.reverser.publish.file_update import FileUpdate
 from windlass.telemetry.reasons import SkipReason
 
 
@@ -260,33 +261,12 @@ _DEFAULT_LIMITS = WindowLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class DesiredFile:
-    """One attributed file update: the state that a path should have, and its author."""
+class AttributedUpdate:
+    """A file update, and who is named as the author of its change."""
 
-    path: str
-    """From the root of the repository."""
-    identity: Identity
-    """The object of the file."""
-    blob: str | None
-    """The blob id that the path should have; None for no file."""
-    size: int
-    """Bytes of the content."""
-    mask: frozenset[Operation]
-    """Operations that the rules allow on the file."""
-    author: Author
-    """Author of the change; the committer for what a snapshot found."""
-    tier: Tier
-    """How well the author is proven; `sync` for what a snapshot found."""
-    user: str
-    """User name for subject and trailer; empty for what a snapshot found."""
-    received: datetime
-    """When the event was received, wall clock."""
-    reason: str = ""
-    """Why the file is removed although its object may still exist; else empty."""
-    position: int = 0
-    """Position in the window."""
-    unresolved_reason: UnresolvedReason = ""
-    """Why no author is named; empty if one is."""
+    update: FileUpdate
+    signature: CommitSignature
+    position: int = 0  # in its window
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +279,7 @@ class CommitPlan:
 
 
 def build_commit_plan(
-    desired: Iterable[DesiredFile],
+    desired: Iterable[AttributedUpdate],
     index: Mapping[str, str],
     *,
     separate: bool = False,
@@ -316,34 +296,38 @@ def build_commit_plan(
     retained: set[str] = set()
     planned_blobs: dict[str, str | None] = {}
     for item in desired:
-        current = planned_blobs[item.path] if item.path in planned_blobs else index.get(item.path)
-        operation = file_operation.operation_between(current, item.blob)
-        observed = item.tier != "sync"
-        reason = file_operation.skip_reason(operation, item.mask, prune=prune, observed=observed)
+        update, (_, tier, _, _) = item.update, item.signature
+        path = update.path
+        current = planned_blobs[path] if path in planned_blobs else index.get(path)
+        operation = file_operation.operation_between(current, update.blob)
+        reason = file_operation.skip_reason(
+            operation, update.mask, prune=prune, observed=tier != "sync"
+        )
         if reason is SkipReason.PRUNE_RETAINED:
-            retained.add(item.path)
+            retained.add(path)
         if operation is None or reason is not None:
-            skipped.append((item.identity, reason or SkipReason.STATUS_ONLY))
+            skipped.append((update.identity, reason or SkipReason.STATUS_ONLY))
             continue
-        planned_blobs[item.path] = item.blob
+        planned_blobs[path] = update.blob
         changes.append(_to_change(item, operation))
     planned = plan_separate_commits(changes, index) if separate else plan_commits(changes, index)
     capped = cap_commits(planned, files=limits.files, size_bytes=limits.size_bytes)
     return CommitPlan(capped, tuple(skipped), frozenset(retained))
 
 
-def _to_change(item: DesiredFile, operation: Operation) -> PlannedChange:
+def _to_change(item: AttributedUpdate, operation: Operation) -> PlannedChange:
+    update, (author, tier, user, unresolved_reason) = item.update, item.signature
     return PlannedChange(
-        path=item.path,
-        identity=item.identity,
-        blob=item.blob,
-        size=item.size,
-        author=item.author,
-        tier=item.tier,
-        user=item.user,
-        received=item.received,
+        path=update.path,
+        identity=update.identity,
+        blob=update.blob,
+        size=update.size,
+        author=author,
+        tier=tier,
+        user=user,
+        received=update.received,
         op=operation,
-        reason=item.reason,
+        reason=update.reason,
         position=item.position,
-        unresolved_reason=item.unresolved_reason,
+        unresolved_reason=unresolved_reason,
     )

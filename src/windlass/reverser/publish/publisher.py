@@ -42,12 +42,10 @@ from windlass.reverser.attribution.author import Author
 from windlass.reverser.attribution.record_join import (
     AuthorVerdict,
     Observation,
-    Tier,
-    UnresolvedReason,
 )
 from windlass.reverser.publish import commit_message, commit_plan, folder_claim
 from windlass.reverser.publish.cadence import WindowLimits
-from windlass.reverser.publish.commit_plan import CommitPlan, DesiredFile, PlannedCommit
+from windlass.reverser.publish.commit_plan import AttributedUpdate, CommitPlan, PlannedCommit
 from windlass.reverser.publish.file_update import FileUpdate
 from windlass.reverser.publish.folder import Folder, PendingWindow
 from windlass.reverser.publish.remote_branch import RemoteBranch
@@ -308,7 +306,7 @@ def _plan_batch(batch: FolderBatch, verdicts: Verdicts, limits: WindowLimits) ->
     committer = batch.folder.target.committer
     snapshot_author = Author(committer.name, committer.email)
     desired = [
-        _desired_file(position, update, *_commit_signature(update, verdicts, snapshot_author))
+        AttributedUpdate(update, _commit_signature(update, verdicts, snapshot_author), position)
         for position, update in enumerate((*batch.window.updates, *batch.removals))
         if update.path not in batch.refused
     ]
@@ -331,30 +329,6 @@ def _commit_signature(
     verdict = verdicts[update.observation]
     user = author.display_user(verdict.actor)
     return author.commit_author(verdict.actor), verdict.tier, user, verdict.reason
-
-
-def _desired_file(
-    position: int,
-    update: FileUpdate,
-    commit_author: Author,
-    tier: Tier,
-    user: str,
-    unresolved_reason: UnresolvedReason,
-) -> DesiredFile:
-    return DesiredFile(
-        path=update.path,
-        identity=update.identity,
-        blob=update.blob,
-        size=update.size,
-        mask=update.mask,
-        author=commit_author,
-        tier=tier,
-        user=user,
-        received=update.received,
-        reason=update.reason,
-        position=position,
-        unresolved_reason=unresolved_reason,
-    )
 
 
 Judge = Callable[[Observation], AuthorVerdict]

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.reverser.planned_change import planned_change
 from windlass.objects.names import GVR, Identity
+from windlass.reverser.file_operation import Operation
 from windlass.reverser.publish import commit_message
-from windlass.reverser.publish.commit_message import FileChange, Operation, Trailers
-from windlass.reverser.publish.commit_plan import CommitDates, choose_dates
+from windlass.reverser.publish.commit_message import Trailers
+from windlass.reverser.publish.commit_plan import CommitDates, PlannedChange, choose_dates
 
 TRAILERS = Trailers("uid-1", "windlass-system", "windlass", "pod-1", "team/prod", "alice", "exact")
 LAST = """\
@@ -23,10 +25,12 @@ X-ConfigButler-Attribution: exact
 """
 
 
-def change(op: Operation, name: str, resource: str = "configmaps", group: str = "") -> FileChange:
+def change(
+    op: Operation, name: str, resource: str = "configmaps", group: str = ""
+) -> PlannedChange:
     """One file of a commit."""
     identity = Identity(GVR(group, "v1", resource), "shop", name)
-    return FileChange(op, identity, f"base/{name}.yaml")
+    return planned_change(op, identity, f"base/{name}.yaml")
 
 
 @pytest.mark.scenario("A31")

@@ -9,7 +9,8 @@ import pytest
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.attribution.author import Author
 from windlass.reverser.attribution.record_join import Tier
-from windlass.reverser.publish.commit_plan import DesiredFile, build_commit_plan
+from windlass.reverser.publish.commit_plan import AttributedUpdate, build_commit_plan
+from windlass.reverser.publish.file_update import FileUpdate
 from windlass.reverser.selection.rules import operation_mask
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,18 +18,19 @@ _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 def _wanted(
     name: str, blob: str | None, *, user: str = "alice", tier: Tier = "exact", only: str = ""
-) -> DesiredFile:
-    return DesiredFile(
-        path=f"base/{name}.yaml",
+) -> AttributedUpdate:
+    update = FileUpdate(
         identity=Identity(GVR("", "v1", "configmaps"), "ns", name),
+        kind="ConfigMap",
+        path=f"base/{name}.yaml",
         blob=blob,
-        size=1,
+        content=None,
         mask=operation_mask({only} if only else ()),
-        author=Author(user, f"{user}@windlass.invalid"),
-        tier=tier,
-        user=user,
+        observation=None,
         received=_NOW,
+        size=1,
     )
+    return AttributedUpdate(update, (Author(user, f"{user}@windlass.invalid"), tier, user, ""))
 
 
 def test_the_operation_comes_from_the_git_transition() -> None:
