@@ -16,7 +16,7 @@ from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.git.format import failures
 from windlass.kube.discovery import ApiTypes
-from windlass.objects.names import Key
+from windlass.objects.names import Identity, Key
 from windlass.reverser.publish import folder_claim
 from windlass.reverser.publish import remote_branch as branch_module
 from windlass.reverser.publish.file_update import FolderReview, ScopeSnapshot
@@ -359,3 +359,24 @@ async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(
     await site.until_due()
     await site.serve()
     assert folder.is_idle
+
+
+async def test_an_object_recreated_after_its_snapshot_keeps_its_file(site: WorkerHarness) -> None:
+    """P2: a snapshot proves nothing about what was observed after it, in the same window."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
+    folder = await site.opened()
+    for name in ("one", "two"):
+        site.offer(folder, name, text.format(name))
+    await site.until_due()
+    await site.serve()
+    site.offer(folder, "two", text.format("two") + "data: {}\n")
+    mask = operation_mask(("*",))
+    missing = (Identity(MAPS, "ns", "one"), Identity(MAPS, "ns", "two"))
+    site.worker.add_snapshot(
+        folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, mask, missing)
+    )
+    site.offer(folder, "one", text.format("one") + "data: {}\n")
+    await site.until_due()
+    await site.serve()
+    assert _path("one") in files_at(site.repository), "it was observed after the snapshot"
+    assert _path("two") not in files_at(site.repository), "it was observed before it"

@@ -41,12 +41,14 @@ async def build_batch(
     """A closed window with the removals that its snapshots prove and the occupied paths."""
     received = clock.now()
     removals: list[FileUpdate] = []
+    proven: list[tuple[ScopeSnapshot, FileUpdate]] = []
     for snapshot in window.snapshots:
         if isinstance(snapshot, FolderReview):
             coverage = await hooks.current_coverage(folder)
             removals += await find_uncovered(folder, branch, coverage, received)
         else:
-            removals += await find_orphans(folder, branch, snapshot, hooks.api, received)
+            orphans = await find_orphans(folder, branch, snapshot, hooks.api, received)
+            proven += [(snapshot, removal) for removal in orphans]
     if exposed := await find_exposed(folder, branch, window.updates):
         event = events.secrets_exposed(tuple(update.identity for update in exposed))
         hooks.event_queue.add(folder.target.key, event, folder.index[exposed[0].path])
@@ -54,6 +56,9 @@ async def build_batch(
     for path, identity in occupied.items():
         hooks.metrics.count_skip(identity, SkipReason.PATH_OCCUPIED)
         folder.refuse(path, identity, SkipReason.PATH_OCCUPIED)
+    # Last, because an object may be recreated while the requests above are under way.
+    removals += [update for snapshot, update in proven if update.path not in snapshot.seen_since]
+    folder.expect_removals(removals)
     return FolderBatch(folder, window, tuple(removals), frozenset(occupied))
 
 

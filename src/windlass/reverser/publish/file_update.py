@@ -92,3 +92,5 @@ class ScopeSnapshot:
     """Objects this process tracked and that are gone: their files need not be read."""
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Paths of live objects that are not mirrored, with the reason."""
+    seen_since: set[str] = field(default_factory=set)
+    """Paths of objects that were observed after the snapshot; the folder adds them."""

@@ -10,7 +10,7 @@ and with which identity.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -199,6 +199,8 @@ class Folder:
         self._expected: dict[str, str | None] = {}
         # A closed window is on its way to the server.
         self._is_pushing = False
+        # The snapshots of that window; they are compared with the index again if it comes back.
+        self._closed_snapshots: Sequence[ScopeSnapshot | FolderReview] = ()
         # Own files by directory; None when it must be counted again.
         self._directory_counts: Counter[str] | None = None
 
@@ -286,6 +288,7 @@ class Folder:
         self.dropped.discard(update.path)
         self.refused.pop(update.path, None)
         if update.blob is not None:
+            self._mark_live(update)
             self._retained.discard(update.path)
             if update.path not in self.own_paths:
                 self.own_paths.add(update.path)
@@ -300,6 +303,12 @@ class Folder:
         self._expected[update.path] = update.blob
         return True
 
+    def _mark_live(self, update: FileUpdate) -> None:
+        """Tell pending snapshots of a live object: it may have been recreated after them."""
+        for snapshot in (*self._closed_snapshots, *self.window.snapshots):
+            if isinstance(snapshot, ScopeSnapshot) and snapshot.gvr == update.identity.gvr:
+                snapshot.seen_since.add(update.path)
+
     def add_snapshot(self, snapshot: ScopeSnapshot | FolderReview, now: float) -> None:
         """Queue a snapshot or a review; it is compared with the index when the window closes."""
         self._touch(now)
@@ -313,12 +322,12 @@ class Folder:
     def take(self) -> PendingWindow:
         """Close the window and begin a new one; returns what was pending."""
         closed, self.window = self.window, PendingWindow()
-        self._is_pushing = True
+        self._is_pushing, self._closed_snapshots = True, closed.snapshots
         return closed
 
     def put_back(self, closed: PendingWindow) -> None:
         """Undo `take`: the window did not reach the server, newer updates follow it."""
-        self._is_pushing = False
+        self._is_pushing, self._closed_snapshots = False, ()
         if not closed:
             return
         newer = self.window
@@ -349,14 +358,23 @@ class Folder:
                 self.index.pop(path, None)
             else:
                 self.index[path] = blob
-        self.settle(remaining)
+        self._is_pushing = bool(remaining)
+        self._expect(remaining)
         self._directory_counts = None
         self.own_paths.difference_update(path for path in edits if self.expected_blob(path) is None)
 
-    def settle(self, remaining: Sequence[FileUpdate] = ()) -> None:
+    def settle(self) -> None:
+        """Record that nothing of the closed window is left to push."""
+        self._is_pushing, self._closed_snapshots = False, ()
+        self._expect()
+
+    def _expect(self, remaining: Sequence[FileUpdate] = ()) -> None:
         """Recompute what the folder will hold from `remaining` and the open window."""
-        self._is_pushing = bool(remaining)
         self._expected = {update.path: update.blob for update in (*remaining, *self.window.updates)}
+
+    def expect_removals(self, removals: Iterable[FileUpdate]) -> None:
+        """Queue a later update of these paths even if it has the content that they still have."""
+        self._expected |= {removal.path: None for removal in removals}
 
     def drop_updates(self) -> None:
         """Drop the pending updates but keep their paths, because memory is bounded (GIT-10)."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.reverser.destination_folder import empty_folder
 from windlass.git.store import Entry
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.file_update import FileUpdate, ScopeSnapshot
 from windlass.reverser.publish.folder import Folder
 from windlass.reverser.selection.rules import operation_mask
 
@@ -120,3 +120,31 @@ def test_a_batch_that_comes_back_stands_before_what_came_since(
     assert {path: one.expected_blob(path) for path in one.index} == {
         path: other.expected_blob(path) for path in other.index
     }
+
+
+def test_pending_snapshots_learn_what_was_observed_after_them() -> None:
+    """P2: also those of a window that is on its way, for it may come back."""
+    folder = _folder(a="1")
+    first, second = _snapshot(), _snapshot()
+    folder.add_snapshot(first, 0.0)
+    folder.take()
+    folder.add_update(_arrival("a", "1"), 1.0)
+    folder.add_snapshot(second, 2.0)
+    assert (first.seen_since, second.seen_since) == ({"base/a"}, set())
+    folder.settle()
+    folder.add_update(_arrival("b", "1"), 3.0)
+    assert (first.seen_since, second.seen_since) == ({"base/a"}, {"base/b"})
+
+
+def test_equal_content_is_queued_while_its_removal_is_on_its_way() -> None:
+    """P1: an object that is recreated as it was has a file in the end."""
+    folder = _folder(a="1")
+    folder.add_snapshot(_snapshot(), 0.0)
+    folder.take()
+    folder.expect_removals([_arrival("a", None)])
+    assert folder.add_update(_arrival("a", "1"), 1.0)
+
+
+def _snapshot() -> ScopeSnapshot:
+    maps = GVR("", "v1", "configmaps")
+    return ScopeSnapshot(maps, "ConfigMap", "ns", frozenset(), False, operation_mask(()))
