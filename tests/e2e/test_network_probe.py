@@ -15,12 +15,12 @@ from tests.support.cluster import dev_command as commands
 from tests.support.cluster import node as nodes
 from tests.support.processes import windlass_command
 from windlass.base.clock import SystemClock
-from windlass.environments.owned_cache import NETWORK_POLICIES
 from windlass.environments.probe import enforcement, probe_objects
 from windlass.environments.probe.network_probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR, Object
+from windlass.objects.resources import NETWORK_POLICIES
 from windlass_dev.cluster import cluster as control_plane
 from windlass_dev.cluster import cluster_state, components
 from windlass_dev.cluster.local_cluster import LocalCluster

@@ -29,7 +29,7 @@ from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector_state import ReflectorSettings
-from windlass.objects.names import GVR
+from windlass.objects.resources import SELF_SUBJECT_REVIEWS
 from windlass.reverser.attribution import webhook_frames
 from windlass.reverser.attribution.webhook_supervisor import WebhookListeners, WebhookSupervisor
 from windlass.reverser.controller import Reverser
@@ -264,9 +264,6 @@ class GatewaysCapability:
         return None
 
 
-_SELF_SUBJECT_REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
-
-
 class EnvironmentsCapability:
     """Runs Environments: copies of Projects in namespaces of their own."""
 
@@ -306,9 +303,9 @@ class EnvironmentsCapability:
 
     async def _own_username(self) -> str:
         """Our user name on the API server, which roles inside a namespace are bound to."""
-        review = {"apiVersion": _SELF_SUBJECT_REVIEWS.api_version, "kind": "SelfSubjectReview"}
+        review = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": "SelfSubjectReview"}
         answer = await Api(self._connection).create(
-            _SELF_SUBJECT_REVIEWS, review, field_manager="windlass-environments"
+            SELF_SUBJECT_REVIEWS, review, field_manager="windlass-environments"
         )
         return str(answer["status"]["userInfo"]["username"])
 

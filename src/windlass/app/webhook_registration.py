@@ -32,16 +32,12 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
 from windlass.kube.reflector import Scope
-from windlass.objects.names import GVR, Object
+from windlass.objects.names import Object
+from windlass.objects.resources import SECRETS, WEBHOOK_CONFIGURATIONS
 from windlass.runtime.informer import Informer
 from windlass.web import certificates, webhook_identity
 from windlass.web.webhook_identity import ServingNames, WebhookIdentity
 
-WEBHOOK_CONFIGURATIONS = GVR(
-    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
-)
-
-_SECRETS = GVR("", "v1", "secrets")
 _FIELD_MANAGER = "windlass-webhook"
 _RESYNC_SECONDS = 300.0
 _RETRY_SECONDS = 5.0
@@ -101,7 +97,7 @@ class WebhookRegistration:
         async with asyncio.TaskGroup() as group:
             for scope in (
                 Scope(WEBHOOK_CONFIGURATIONS, name=installation.webhook_configuration),
-                Scope(_SECRETS, installation.namespace, name=installation.webhook_secret),
+                Scope(SECRETS, installation.namespace, name=installation.webhook_secret),
             ):
                 group.create_task(self._watch(scope), name=f"webhook watches {scope}")
             while True:
@@ -166,7 +162,7 @@ class WebhookRegistration:
     async def _get_secret(self) -> Object | None:
         namespace = self._installation.namespace
         try:
-            return await self._api.get(_SECRETS, self._installation.webhook_secret, namespace)
+            return await self._api.get(SECRETS, self._installation.webhook_secret, namespace)
         except NotFound:
             return None
 
@@ -178,11 +174,11 @@ class WebhookRegistration:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
         secret["data"] = webhook_identity.secret_data(current)
         if live is None:
-            await self._api.create(_SECRETS, secret, field_manager=_FIELD_MANAGER)
+            await self._api.create(SECRETS, secret, field_manager=_FIELD_MANAGER)
         else:
             version = live["metadata"]["resourceVersion"]
             secret["metadata"] = metadata | {"resourceVersion": version}
-            await self._api.replace(_SECRETS, secret, field_manager=_FIELD_MANAGER)
+            await self._api.replace(SECRETS, secret, field_manager=_FIELD_MANAGER)
         _log.info("webhook certificate renewed", secret=self._installation.webhook_secret)
 
     # ---- the configuration

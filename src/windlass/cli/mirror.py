@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windlass.objects.names import format_count
+from windlass.objects.resources import NAMESPACES
 
 if TYPE_CHECKING:
     from windlass.kube.api import Api
@@ -131,10 +132,9 @@ async def _run_dump(
 async def _cluster_uid(api: Api, server: str) -> str:
     """The uid of the cluster; its address where reading kube-system is forbidden."""
     from windlass.kube.errors import Forbidden
-    from windlass.objects.names import GVR
 
     try:
-        system = await api.get(GVR("", "v1", "namespaces"), "kube-system")
+        system = await api.get(NAMESPACES, "kube-system")
     except Forbidden:
         return server
     uid: str = system["metadata"]["uid"]

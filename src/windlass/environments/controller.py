@@ -38,7 +38,7 @@ from windlass.environments.isolation.trust import UntrustedPolicy
 from windlass.environments.metrics import ReconcileMetrics
 from windlass.environments.namespace import namespace_manager
 from windlass.environments.namespace.naming import NamingRules
-from windlass.environments.owned_cache import NAMESPACES, OwnedCache
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.environments.project_reconciler import ProjectReconciler
 from windlass.environments.render.api_capabilities import CapabilitiesCache
@@ -53,6 +53,7 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
+from windlass.objects.resources import NAMESPACES
 from windlass.runtime.controller import Controller, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer

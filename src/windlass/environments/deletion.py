@@ -31,11 +31,12 @@ from windlass.environments import ownership
 from windlass.environments.metrics import ReconcileMetrics, parse_time
 from windlass.environments.namespace.namespace_manager import NamespaceManager, deletion_blockers
 from windlass.environments.namespace.naming import EnvironmentIdentity
-from windlass.environments.owned_cache import NAMESPACES, OwnedCache
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.resource_cache import project_ref
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, NotFound
 from windlass.objects.names import Key, Object
+from windlass.objects.resources import NAMESPACES
 from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict

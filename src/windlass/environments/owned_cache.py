@@ -22,20 +22,17 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
+from windlass.objects.resources import (
+    LIMIT_RANGES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    SECRETS,
+    STORAGE_CLASSES,
+)
 from windlass.runtime.informer import Informer
 from windlass.runtime.owned import RecentWrites
-
-NAMESPACES = GVR("", "v1", "namespaces")
-RESOURCE_QUOTAS = GVR("", "v1", "resourcequotas")
-LIMIT_RANGES = GVR("", "v1", "limitranges")
-NETWORK_POLICIES = GVR("networking.k8s.io", "v1", "networkpolicies")
-ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
-SERVICE_ACCOUNTS = GVR("", "v1", "serviceaccounts")
-CONFIG_MAPS = GVR("", "v1", "configmaps")
-PODS = GVR("", "v1", "pods")
-VOLUME_CLAIMS = GVR("", "v1", "persistentvolumeclaims")
-SECRETS = GVR("", "v1", "secrets")
-STORAGE_CLASSES = GVR("storage.k8s.io", "v1", "storageclasses")
 
 _PARSED_OBJECTS = 256
 """How many objects stay parsed: those of a few reconciles, which read each of them repeatedly."""

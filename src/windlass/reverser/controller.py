@@ -54,6 +54,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Key
+from windlass.objects.resources import API_SERVICES, CUSTOM_RESOURCE_DEFINITIONS
 from windlass.reverser import wiring
 from windlass.reverser.destination import DestinationReconciler
 from windlass.reverser.event_queue import EventQueue
@@ -67,11 +68,7 @@ from windlass.reverser.repository import RepositoryReconciler
 from windlass.reverser.rule import RuleReconciler
 from windlass.reverser.selection.rules import RuleKind
 from windlass.reverser.settings import ClusterIdentity, ReverserSettings
-from windlass.reverser.watch.catalog_refresher import (
-    API_SERVICES,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    CatalogRefresher,
-)
+from windlass.reverser.watch.catalog_refresher import CatalogRefresher
 from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.runtime.controller import Controller

@@ -14,9 +14,9 @@ from windlass.api.install.installation import Installation
 from windlass.base.errors import Fatal
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, NotFound
-from windlass.objects.names import GVR, Object
+from windlass.objects.names import Object
+from windlass.objects.resources import SECRETS
 
-SECRETS = GVR("", "v1", "secrets")
 BYTES = 32
 _KEY = "salt"
 _MANAGER = "windlass-reverser"

@@ -11,7 +11,7 @@ from pathlib import Path
 from windlass.api.install.installation import Installation
 from windlass.kube.api import Api
 from windlass.kube.reflector_state import ReflectorSettings
-from windlass.objects.names import GVR
+from windlass.objects.resources import NAMESPACES
 from windlass.reverser import mirror_salt
 from windlass.reverser.content import secret_redaction
 from windlass.reverser.publish import cadence
@@ -83,6 +83,6 @@ async def load_cluster_identity(api: Api, settings: ReverserSettings) -> Cluster
     """Read the uid of the cluster and the salt of its mirror, which is created if missing."""
     uid = settings.cluster_uid
     if not uid:
-        namespace = await api.get(GVR("", "v1", "namespaces"), "kube-system")
+        namespace = await api.get(NAMESPACES, "kube-system")
         uid = namespace["metadata"]["uid"]
     return ClusterIdentity(uid, await mirror_salt.ensure_salt(api, settings.install))

@@ -22,9 +22,9 @@ from windlass.base.errors import Retryable
 from windlass.base.redaction import process, visible
 from windlass.kube.errors import AlreadyExists
 from windlass.objects.names import GVR, Object
+from windlass.objects.resources import EVENTS
 from windlass.runtime.outcome import Weight
 
-EVENTS = GVR("events.k8s.io", "v1", "events")
 NOTE_BYTES = 1024
 
 _LONGEST_NAME = 253

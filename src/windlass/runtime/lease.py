@@ -32,6 +32,7 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.kube.errors import AlreadyExists, Conflict, NotFound
 from windlass.objects.names import GVR, Object
+from windlass.objects.resources import LEASES
 from windlass.runtime.election import Candidacy, Record, Step, Terms, assume_alive
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -95,7 +96,6 @@ def _is_running(pid: int) -> bool:
     return True
 
 
-LEASES = GVR("coordination.k8s.io", "v1", "leases")
 MARGIN_SECONDS = 2.0
 
 _FIELD_MANAGER = "windlass-election"

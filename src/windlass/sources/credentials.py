@@ -25,10 +25,9 @@ from windlass.git.errors import SecretMalformed
 from windlass.git.format.remote import Remote
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden, NotFound
-from windlass.objects.names import GVR, Object
+from windlass.objects.names import Object
+from windlass.objects.resources import CONFIG_MAPS, SECRETS
 
-SECRETS = GVR("", "v1", "secrets")
-CONFIG_MAPS = GVR("", "v1", "configmaps")
 RECHECK_SECONDS = 15.0
 
 HolderKind = Literal["Secret", "ConfigMap"]

@@ -15,12 +15,12 @@ from tests.support.processes import windlass_command
 from tests.support.processes.polling import eventually
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
-from windlass.environments.owned_cache import NAMESPACES
 from windlass.environments.probe import probe_objects
 from windlass.environments.probe.network_probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import Object
+from windlass.objects.resources import NAMESPACES
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster

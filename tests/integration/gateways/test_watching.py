@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.gateways.fleet import MANAGER, ROLE_BINDINGS, ROLES, Fleet
 from tests.support.processes.polling import eventually
-from windlass.gateways.agent.metadata_watch import CONFIG_MAPS, MetadataWatch
+from windlass.gateways.agent.metadata_watch import MetadataWatch
 from windlass.gateways.wire import agent_objects
 from windlass.kube.connection import Connection
+from windlass.objects.resources import CONFIG_MAPS
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from windlass.kube.api import Api
-from windlass.runtime.events import EVENTS, EventRecorder, ObjectRef
+from windlass.objects.resources import EVENTS
+from windlass.runtime.events import EventRecorder, ObjectRef
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from windlass.kube.api import Api
-from windlass.runtime.lease import LEASES, Holder, LeaderElection
+from windlass.objects.resources import LEASES
+from windlass.runtime.lease import Holder, LeaderElection
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster

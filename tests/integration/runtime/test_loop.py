@@ -16,8 +16,9 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Key
+from windlass.objects.resources import EVENTS
 from windlass.runtime.controller import Controller
-from windlass.runtime.events import EVENTS, EventRecorder
+from windlass.runtime.events import EventRecorder
 from windlass.runtime.informer import Informer
 from windlass.runtime.outcome import Outcome, Verdict
 from windlass.runtime.queue import KeyedQueue

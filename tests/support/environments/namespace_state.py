@@ -12,8 +12,8 @@ from tests.support.environments.environment_harness import (
     QUOTAS,
     EnvironmentHarness,
 )
-from windlass.environments.owned_cache import LIMIT_RANGES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from windlass.objects.names import GVR
+from windlass.objects.resources import LIMIT_RANGES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 
 KINDS = (
     QUOTAS,

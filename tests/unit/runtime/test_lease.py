@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.runtime.fakes import FakeApi, LoopClock
 from windlass.kube.errors import Unavailable
-from windlass.runtime.lease import LEASES, LeaderElection
+from windlass.objects.resources import LEASES
+from windlass.runtime.lease import LeaderElection
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

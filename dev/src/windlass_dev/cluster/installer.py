@@ -21,6 +21,15 @@ from windlass.base.errors import WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR, Object
+from windlass.objects.resources import (
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    WEBHOOK_CONFIGURATIONS,
+)
 from windlass.runtime.owned import OwnedObjects
 from windlass_dev.cluster import kubeconfig, ports
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -29,20 +38,17 @@ OPERATOR_USER = "windlass-operator"
 
 _FIELD_MANAGER = "windlass-dev"
 _LABEL_SELECTOR = "app.kubernetes.io/name=windlass"
-_DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 _DEFINITION = "CustomResourceDefinition"
 _ESTABLISH_SECONDS = 30.0
 _RESOURCES = {
-    "Namespace": GVR("", "v1", "namespaces"),
-    "ServiceAccount": GVR("", "v1", "serviceaccounts"),
-    "ClusterRole": GVR("rbac.authorization.k8s.io", "v1", "clusterroles"),
+    "Namespace": NAMESPACES,
+    "ServiceAccount": SERVICE_ACCOUNTS,
+    "ClusterRole": CLUSTER_ROLES,
     "ClusterRoleBinding": GVR("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
-    "Role": GVR("rbac.authorization.k8s.io", "v1", "roles"),
-    "RoleBinding": GVR("rbac.authorization.k8s.io", "v1", "rolebindings"),
-    _DEFINITION: _DEFINITIONS,
-    "ValidatingWebhookConfiguration": GVR(
-        "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
-    ),
+    "Role": ROLES,
+    "RoleBinding": ROLE_BINDINGS,
+    _DEFINITION: CUSTOM_RESOURCE_DEFINITIONS,
+    "ValidatingWebhookConfiguration": WEBHOOK_CONFIGURATIONS,
     "ValidatingAdmissionPolicy": GVR(
         "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"
     ),
@@ -143,7 +149,7 @@ async def _wait_until_established(api: Api, definitions: list[Object]) -> None:
                 name, live = definition["metadata"]["name"], definition
                 while not _is_established(live):
                     await asyncio.sleep(0.05)
-                    live = await api.get(_DEFINITIONS, name)
+                    live = await api.get(CUSTOM_RESOURCE_DEFINITIONS, name)
     except TimeoutError as error:
         raise WindlassError(
             "NotEstablished", f"CRDs not established after {_ESTABLISH_SECONDS:g} s"

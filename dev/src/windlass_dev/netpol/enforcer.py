@@ -18,7 +18,8 @@ from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
-from windlass.objects.names import GVR, Key
+from windlass.objects.names import Key
+from windlass.objects.resources import NAMESPACES, NETWORK_POLICIES, PODS
 from windlass.runtime.informer import Informer
 from windlass_dev.netpol import bootstrap, iptables_chains, policy_decoder
 from windlass_dev.netpol.iptables_chains import Chains
@@ -41,10 +42,6 @@ def apply_chains(desired: Chains) -> None:
     )
     failpoint.reach("dev.node.policies.after")
 
-
-PODS = GVR("", "v1", "pods")
-NAMESPACES = GVR("", "v1", "namespaces")
-POLICIES = GVR("networking.k8s.io", "v1", "networkpolicies")
 
 _GATHER_SECONDS = 0.02
 _RETRY_SECONDS = 1.0
@@ -72,7 +69,7 @@ class Enforcer:
         self._in_force: Chains | None = None
         self._pods, self._namespaces, self._policies = (
             Informer(connection, Scope(gvr), on_change=self._schedule)
-            for gvr in (PODS, NAMESPACES, POLICIES)
+            for gvr in (PODS, NAMESPACES, NETWORK_POLICIES)
         )
 
     async def run(self) -> None:

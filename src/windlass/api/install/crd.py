@@ -13,15 +13,14 @@ from typing import get_type_hints
 from windlass.api.schema import openapi
 from windlass.api.schema.kind import Column, Kind
 from windlass.api.schema.resource import VERSION
-from windlass.objects.names import GVR, Object
-
-CRDS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+from windlass.objects.names import Object
+from windlass.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 
 def crd_manifest(kind: Kind) -> Object:
     """The CRD of a kind."""
     return {
-        "apiVersion": CRDS.api_version,
+        "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": kind.crd_name,

@@ -45,12 +45,13 @@ from windlass.environments.inventory import (
     ObjectIdentity,
     ReleaseState,
 )
-from windlass.environments.owned_cache import CONFIG_MAPS, SECRETS, OwnedCache
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.ownership import Ownership
 from windlass.environments.step import StepResult
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError
 from windlass.objects.names import Object
+from windlass.objects.resources import CONFIG_MAPS, SECRETS
 from windlass.runtime.owned import OwnedObjects
 
 _MAX_WRITES = 8

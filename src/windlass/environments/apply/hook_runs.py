@@ -23,9 +23,10 @@ from windlass.environments.apply.readiness import Readiness
 from windlass.environments.bundle import hooks
 from windlass.environments.bundle.bundle import Member
 from windlass.environments.metrics import parse_time
-from windlass.environments.owned_cache import PODS, OwnedCache
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.step import StepResult
 from windlass.objects.names import Object
+from windlass.objects.resources import PODS
 
 _MAX_CHARS = 400
 

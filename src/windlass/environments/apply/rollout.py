@@ -23,9 +23,10 @@ from windlass.environments.apply.bundle_applier import BundleApplier
 from windlass.environments.apply.readiness import PodProblem, Readiness
 from windlass.environments.bundle.bundle import Bundle, Member
 from windlass.environments.inventory import ObjectIdentity
-from windlass.environments.owned_cache import PODS, SECRETS, OwnedCache
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.step import StepResult
 from windlass.objects.names import Object
+from windlass.objects.resources import PODS, SECRETS
 
 DEADLINE_SECONDS = 600.0
 """How long a revision may take to become ready."""

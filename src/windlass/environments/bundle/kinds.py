@@ -14,6 +14,22 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from windlass.objects.names import GVR, Object
+from windlass.objects.resources import (
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    POD_AUTOSCALERS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICATION_CONTROLLERS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+)
 
 
 class Stage(IntEnum):
@@ -45,36 +61,24 @@ class AllowedKind:
 _POD_TEMPLATE = ("spec", "template")
 
 ALLOWED_KINDS: dict[tuple[str, str], AllowedKind] = {
-    ("", "ServiceAccount"): AllowedKind(GVR("", "v1", "serviceaccounts"), Stage.ACCOUNTS),
-    ("", "Secret"): AllowedKind(GVR("", "v1", "secrets"), Stage.CONFIGURATION),
-    ("", "ConfigMap"): AllowedKind(GVR("", "v1", "configmaps"), Stage.CONFIGURATION),
-    ("", "PersistentVolumeClaim"): AllowedKind(
-        GVR("", "v1", "persistentvolumeclaims"), Stage.VOLUMES
-    ),
-    ("", "Service"): AllowedKind(GVR("", "v1", "services"), Stage.SERVICES),
-    ("", "Pod"): AllowedKind(GVR("", "v1", "pods"), Stage.WORKLOADS, ()),
+    ("", "ServiceAccount"): AllowedKind(SERVICE_ACCOUNTS, Stage.ACCOUNTS),
+    ("", "Secret"): AllowedKind(SECRETS, Stage.CONFIGURATION),
+    ("", "ConfigMap"): AllowedKind(CONFIG_MAPS, Stage.CONFIGURATION),
+    ("", "PersistentVolumeClaim"): AllowedKind(VOLUME_CLAIMS, Stage.VOLUMES),
+    ("", "Service"): AllowedKind(SERVICES, Stage.SERVICES),
+    ("", "Pod"): AllowedKind(PODS, Stage.WORKLOADS, ()),
     ("", "ReplicationController"): AllowedKind(
-        GVR("", "v1", "replicationcontrollers"), Stage.WORKLOADS, _POD_TEMPLATE
+        REPLICATION_CONTROLLERS, Stage.WORKLOADS, _POD_TEMPLATE
     ),
-    ("apps", "Deployment"): AllowedKind(
-        GVR("apps", "v1", "deployments"), Stage.WORKLOADS, _POD_TEMPLATE
-    ),
-    ("apps", "StatefulSet"): AllowedKind(
-        GVR("apps", "v1", "statefulsets"), Stage.WORKLOADS, _POD_TEMPLATE
-    ),
-    ("apps", "DaemonSet"): AllowedKind(
-        GVR("apps", "v1", "daemonsets"), Stage.WORKLOADS, _POD_TEMPLATE
-    ),
-    ("batch", "Job"): AllowedKind(GVR("batch", "v1", "jobs"), Stage.WORKLOADS, _POD_TEMPLATE),
+    ("apps", "Deployment"): AllowedKind(DEPLOYMENTS, Stage.WORKLOADS, _POD_TEMPLATE),
+    ("apps", "StatefulSet"): AllowedKind(STATEFUL_SETS, Stage.WORKLOADS, _POD_TEMPLATE),
+    ("apps", "DaemonSet"): AllowedKind(DAEMON_SETS, Stage.WORKLOADS, _POD_TEMPLATE),
+    ("batch", "Job"): AllowedKind(JOBS, Stage.WORKLOADS, _POD_TEMPLATE),
     ("batch", "CronJob"): AllowedKind(
-        GVR("batch", "v1", "cronjobs"), Stage.WORKLOADS, ("spec", "jobTemplate", *_POD_TEMPLATE)
+        CRON_JOBS, Stage.WORKLOADS, ("spec", "jobTemplate", *_POD_TEMPLATE)
     ),
-    ("autoscaling", "HorizontalPodAutoscaler"): AllowedKind(
-        GVR("autoscaling", "v2", "horizontalpodautoscalers"), Stage.SCALING
-    ),
-    ("policy", "PodDisruptionBudget"): AllowedKind(
-        GVR("policy", "v1", "poddisruptionbudgets"), Stage.SCALING
-    ),
+    ("autoscaling", "HorizontalPodAutoscaler"): AllowedKind(POD_AUTOSCALERS, Stage.SCALING),
+    ("policy", "PodDisruptionBudget"): AllowedKind(POD_DISRUPTION_BUDGETS, Stage.SCALING),
 }
 
 # By kind alone, to recognize an allowed kind in an older API group.

@@ -28,14 +28,7 @@ from windlass.environments import owned_objects, ownership, phase, step
 from windlass.environments.audit_log import Correction
 from windlass.environments.isolation import drift_rules
 from windlass.environments.isolation.drift_rules import Contest
-from windlass.environments.owned_cache import (
-    LIMIT_RANGES,
-    NETWORK_POLICIES,
-    RESOURCE_QUOTAS,
-    ROLE_BINDINGS,
-    SERVICE_ACCOUNTS,
-    OwnedCache,
-)
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.environments.ownership import Ownership
 from windlass.environments.step import StepResult
@@ -43,6 +36,13 @@ from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.objects import quantity
 from windlass.objects.names import GVR, Object
+from windlass.objects.resources import (
+    LIMIT_RANGES,
+    NETWORK_POLICIES,
+    RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+)
 from windlass.runtime.owned import OwnedObjects
 
 _RIGHTS_REQUEUE_SECONDS = 1.0

@@ -17,11 +17,11 @@ import structlog
 
 from windlass.api.install.installation import Installation
 from windlass.environments import owned_objects
-from windlass.environments.owned_cache import ROLE_BINDINGS
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.environments.ownership import Ownership
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Forbidden
+from windlass.objects.resources import ROLE_BINDINGS
 
 _FOREIGN_NAMESPACE = "kube-system"
 _FIRST_RETRY_SECONDS = 0.25

@@ -22,12 +22,13 @@ from windlass.environments import owned_objects, ownership, phase, step
 from windlass.environments.audit_log import Correction
 from windlass.environments.namespace import naming
 from windlass.environments.namespace.naming import EnvironmentIdentity, NamespaceClaim, NamingRules
-from windlass.environments.owned_cache import NAMESPACES, OwnedCache
+from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.ownership import Ownership
 from windlass.environments.step import StepResult
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from windlass.objects.names import Object
+from windlass.objects.resources import NAMESPACES
 from windlass.runtime.owned import OwnedObjects
 
 _REQUEUE_SECONDS = 5.0

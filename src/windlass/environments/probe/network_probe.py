@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled
-from windlass.environments.owned_cache import NETWORK_POLICIES
 from windlass.environments.probe import enforcement, probe_objects
 from windlass.environments.probe.enforcement import (
     Direction,
@@ -42,9 +41,9 @@ from windlass.environments.probe.probe_objects import PORTS, Caller, RunningPod
 from windlass.kube import api
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Forbidden, NotFound, clean
-from windlass.objects.names import GVR, Object
+from windlass.objects.names import Object
+from windlass.objects.resources import NETWORK_POLICIES, PODS
 
-_PODS = GVR("", "v1", "pods")
 _POLL_SECONDS = 0.3
 _TAIL = "tailLines=20"
 
@@ -109,7 +108,7 @@ class NetworkProbe:
     async def _run(self, pods: list[Object]) -> list[RunningPod]:
         for pod in pods:
             try:
-                await self._api.create(_PODS, pod, field_manager=FIELD_MANAGER)
+                await self._api.create(PODS, pod, field_manager=FIELD_MANAGER)
             except Forbidden as error:
                 raise missing_right("create pods in its namespaces", error) from error
         deadline = self._clock.monotonic() + self._seconds
@@ -118,7 +117,7 @@ class NetworkProbe:
     async def _running(self, metadata: Object, deadline: float) -> RunningPod:
         name = metadata["name"]
         while True:
-            pod = await self._api.get(_PODS, name, metadata["namespace"])
+            pod = await self._api.get(PODS, name, metadata["namespace"])
             running = probe_objects.running_pod(pod)
             if running is not None:
                 return running
@@ -208,7 +207,7 @@ class _CallLogs:
 
     async def _calls(self, name: Caller, baseline: dict[Caller, int]) -> tuple[ProbeCall, ...]:
         """The calls after the one in `baseline`, which the first read of a wait sets."""
-        path = api.object_path(_PODS, name, self._namespaces[name], "log")
+        path = api.object_path(PODS, name, self._namespaces[name], "log")
         try:
             text = await self._api.text(f"{path}?{_TAIL}")
         except Forbidden as error:

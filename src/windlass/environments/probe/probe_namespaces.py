@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 from windlass.base import failpoint, tasks
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, WindlassError
-from windlass.environments.owned_cache import NAMESPACES, SERVICE_ACCOUNTS
 from windlass.environments.probe import probe_objects
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from windlass.objects.names import Object
+from windlass.objects.resources import NAMESPACES, SERVICE_ACCOUNTS
 
 FIELD_MANAGER = "windlass-check"
 

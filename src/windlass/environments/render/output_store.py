@@ -24,12 +24,12 @@ import msgspec
 
 from windlass.base import failpoint
 from windlass.environments import owned_objects
-from windlass.environments.owned_cache import SECRETS
 from windlass.environments.ownership import Ownership, owner_uid
 from windlass.environments.render import manifests
 from windlass.kube.api import Api
 from windlass.kube.errors import NotFound
 from windlass.objects.names import Object
+from windlass.objects.resources import SECRETS
 
 NAME = "windlass-release-chart"
 MOST_BYTES = 900 << 10

@@ -24,9 +24,7 @@ from windlass.kube.reflector import (
     reflect,
 )
 from windlass.kube.reflector_state import ReflectorSettings
-from windlass.objects.names import GVR
-
-CONFIG_MAPS = GVR("", "v1", "configmaps")
+from windlass.objects.resources import CONFIG_MAPS
 
 _REFLECTOR_SETTINGS = ReflectorSettings(forbidden_initial=0.5, forbidden_ceiling=30.0)
 """A new pod's agent is forbidden to watch until the controller has granted it access."""

@@ -20,7 +20,6 @@ import structlog
 from windlass import __version__
 from windlass.base.clock import Backoff, RateLimit
 from windlass.gateways.agent.inputs import AgentIdentity
-from windlass.gateways.agent.metadata_watch import CONFIG_MAPS
 from windlass.gateways.agent.state import AgentState, AppliedTree
 from windlass.gateways.tree.live_tree import FileDrift
 from windlass.gateways.wire import agent_report
@@ -29,6 +28,7 @@ from windlass.gateways.wire.metadata import StatusObject
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError, Forbidden
+from windlass.objects.resources import CONFIG_MAPS
 
 
 @dataclass(frozen=True, slots=True)

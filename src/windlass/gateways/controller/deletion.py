@@ -14,7 +14,6 @@ import structlog
 from windlass.api.kinds.ignitionsync import FINALIZER
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
-from windlass.gateways.controller.gateway_cache import ROLE_BINDINGS
 from windlass.gateways.controller.owned_writer import OwnedWriter
 from windlass.gateways.controller.snapshot import Snapshot
 from windlass.gateways.wire import agent_objects, metadata_builder
@@ -22,6 +21,7 @@ from windlass.gateways.wire.agent_objects import FIELD_MANAGER
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Throttled, Unavailable
 from windlass.objects.names import Key
+from windlass.objects.resources import ROLE_BINDINGS
 from windlass.runtime import finalizer
 from windlass.runtime.outcome import Outcome
 

@@ -31,13 +31,10 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
+from windlass.objects.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES
 from windlass.runtime.informer import Informer
 from windlass.runtime.owned import RecentWrites
 
-PODS = GVR("", "v1", "pods")
-CONFIG_MAPS = GVR("", "v1", "configmaps")
-ROLES = GVR("rbac.authorization.k8s.io", "v1", "roles")
-ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
 OWNED_TYPES = (CONFIG_MAPS, ROLES, ROLE_BINDINGS)
 
 _ObjectKey = tuple[GVR, Key]

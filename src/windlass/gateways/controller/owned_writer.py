@@ -11,18 +11,14 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from windlass.base import failpoint
-from windlass.gateways.controller.gateway_cache import (
-    CONFIG_MAPS,
-    ROLE_BINDINGS,
-    ROLES,
-    GatewayCache,
-)
+from windlass.gateways.controller.gateway_cache import GatewayCache
 from windlass.gateways.status.pod_discovery import Discovery
 from windlass.gateways.wire import agent_objects
 from windlass.gateways.wire.agent_objects import FIELD_MANAGER, ObjectOwner
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.names import GVR, Key, Object
+from windlass.objects.resources import CONFIG_MAPS, ROLE_BINDINGS, ROLES
 from windlass.runtime.owned import OwnedObjects
 
 _MAX_CONCURRENT_WRITES = 8

@@ -27,7 +27,7 @@ from windlass.api.kinds.ignitionsync import FINALIZER, IgnitionSync
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
 from windlass.gateways.controller.deletion import IgnitionSyncDeletion
-from windlass.gateways.controller.gateway_cache import CONFIG_MAPS, GatewayCache
+from windlass.gateways.controller.gateway_cache import GatewayCache
 from windlass.gateways.controller.metrics import GatewayMetricsRecorder
 from windlass.gateways.controller.owned_writer import OwnedWriter
 from windlass.gateways.controller.ref_poller import RefPoller
@@ -57,6 +57,7 @@ from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.errors import Invalid
 from windlass.objects.names import Key
+from windlass.objects.resources import CONFIG_MAPS
 from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Outcome

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import orjson
 
 from windlass.api.kinds.ignitionsync import KIND
-from windlass.gateways.controller.gateway_cache import CONFIG_MAPS, ROLE_BINDINGS, GatewayCache
+from windlass.gateways.controller.gateway_cache import GatewayCache
 from windlass.gateways.status.pod_discovery import ObservedPod, PodClaim
 from windlass.gateways.wire import agent_objects, agent_report
 from windlass.gateways.wire.agent_objects import ObjectOwner
 from windlass.gateways.wire.agent_report import AgentReport
 from windlass.objects.names import Key, Object
+from windlass.objects.resources import CONFIG_MAPS, ROLE_BINDINGS
 from windlass.runtime import status
 
 _SOURCE_REASONS = frozenset(("SourceUnavailable", "WaitingForGit"))

@@ -17,10 +17,6 @@ from windlass.base.errors import WindlassError
 from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.discovery import ApiTypes
-from windlass.objects.names import GVR
-
-CUSTOM_RESOURCE_DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-API_SERVICES = GVR("apiregistration.k8s.io", "v1", "apiservices")
 
 _DEBOUNCE_SECONDS = 0.25
 _RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0)
