@@ -21,6 +21,7 @@ from tests.support.strategies.batched import (
     substitute_numbers,
     values_of_json,
 )
+from windlass.api.install.environment_objects import ALLOWED_KINDS, ENVIRONMENT_UID
 from windlass.environments import ownership, phase
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import field_rules, kinds, shapes
@@ -40,7 +41,7 @@ FIELDS = (
     "status",
 )  # fmt: skip
 TEXTS = ("", "a", "1", "1Gi", "YQ==", "ClusterIP", "NodePort", "default", "\ud800")
-MARKS = ("app", "catalyst.dev/x", ownership.UID, "windlass.dev/x", "pod-security.x/y")
+MARKS = ("app", "catalyst.dev/x", ENVIRONMENT_UID, "windlass.dev/x", "pod-security.x/y")
 MARKED = [
     dict(zip(names, said, strict=True))
     for count in range(4)
@@ -54,9 +55,7 @@ MADE_UP = st.tuples(st.integers(), st.floats(), st.text(max_size=5))
 
 VALUES = st.builds(substitute_numbers, values_of_json(LEAVES, FIELDS, 40), MADE_UP)
 MAPS = st.builds(substitute_numbers, maps_of_json(LEAVES, FIELDS, 60), MADE_UP)
-KINDS = sorted(
-    (allowed.gvr.api_version, kind) for (_, kind), allowed in kinds.ALLOWED_KINDS.items()
-)
+KINDS = sorted((allowed.gvr.api_version, kind) for (_, kind), allowed in ALLOWED_KINDS.items())
 TYPES = [
     *KINDS,
     ("networking.k8s.io/v1", "NetworkPolicy"),
@@ -191,7 +190,7 @@ def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) 
         assert not kinds.is_reserved(member.kind, member.name)
         spec = kinds.pod_spec(obj)
         assert spec is None or spec["automountServiceAccountToken"] is False
-        for path in kinds.ALLOWED_KINDS[kinds.group_kind(obj)].templates:
+        for path in kinds.template_paths(obj):
             inner = kinds.map_at(obj, (*path, "metadata"))
             assert inner is not None
             assert OWNER.pod_labels.items() <= inner["labels"].items()

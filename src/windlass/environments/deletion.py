@@ -25,6 +25,7 @@ import asyncio
 
 import structlog
 
+from windlass.api.install.environment_objects import ENVIRONMENT_TYPE, NAMESPACE_TYPE
 from windlass.api.kinds import environment
 from windlass.base.clock import Clock
 from windlass.environments import ownership
@@ -212,8 +213,8 @@ class OrphanCleanup:
     async def _is_orphan(self, live: Object) -> bool:
         uid = ownership.owner_uid(live)
         namespace, name = ownership.owner_key(live)
-        kind = (live["metadata"].get("labels") or {}).get(ownership.NAMESPACE_TYPE)
-        if not uid or not name or kind != ownership.ENVIRONMENT_TYPE:
+        kind = (live["metadata"].get("labels") or {}).get(NAMESPACE_TYPE)
+        if not uid or not name or kind != ENVIRONMENT_TYPE:
             return False
         try:
             namesake = await self._api.get(environment.KIND.gvr, name, namespace)

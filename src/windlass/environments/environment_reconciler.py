@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from windlass.api.install.environment_objects import Stage
 from windlass.api.kinds import environment
 from windlass.api.kinds.project_limits import PodSecurity
 from windlass.base.clock import Clock
@@ -30,7 +31,6 @@ from windlass.environments.audit_log import Correction
 from windlass.environments.bundle.bundle import Bundle, BundleTarget
 from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.environments.bundle.hooks import HookPhase
-from windlass.environments.bundle.kinds import Stage
 from windlass.environments.deletion import EnvironmentDeletion
 from windlass.environments.inventory import ReleaseRevision
 from windlass.environments.isolation import trust

@@ -27,6 +27,7 @@ from typing import TypeVar
 
 import msgspec
 
+from windlass.api.install.environment_objects import ALLOWED_KINDS
 from windlass.environments import ownership
 from windlass.environments.bundle import kinds
 from windlass.environments.bundle.bundle import APPLIED_HASH, Bundle, Member
@@ -177,11 +178,9 @@ def _applied_by_us(live: Object) -> bool:
 
 def entry_gvr(entry: InventoryEntry) -> GVR | None:
     """The resource of a listed object; None for a kind that is no longer allowed."""
-    allowed = kinds.ALLOWED_KINDS.get((entry.group, entry.kind))
+    allowed = ALLOWED_KINDS.get((entry.group, entry.kind))
     return allowed.gvr if allowed is not None else None
 
-
-CONFIG_MAP_NAME = "windlass-inventory"
 
 _T = TypeVar("_T")
 

@@ -15,20 +15,16 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import orjson
 
+from windlass.api.install.environment_objects import WATCHED_BUNDLE_RESOURCES, WATCHED_RESOURCES
 from windlass.base.clock import Clock
 from windlass.environments import ownership
-from windlass.environments.bundle import kinds
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.objects.resources import (
-    LIMIT_RANGES,
     NAMESPACES,
     NETWORK_POLICIES,
-    RESOURCE_QUOTAS,
-    ROLE_BINDINGS,
-    SECRETS,
     STORAGE_CLASSES,
 )
 from windlass.runtime.informer import Informer
@@ -36,18 +32,6 @@ from windlass.runtime.owned import RecentWrites
 
 _PARSED_OBJECTS = 256
 """How many objects stay parsed: those of a few reconciles, which read each of them repeatedly."""
-
-_BUNDLE_RESOURCES = frozenset(allowed.gvr for allowed in kinds.ALLOWED_KINDS.values())
-
-WATCHED: tuple[GVR, ...] = (
-    NAMESPACES,
-    RESOURCE_QUOTAS,
-    LIMIT_RANGES,
-    NETWORK_POLICIES,
-    ROLE_BINDINGS,
-    # Never Secrets: no role of the operator may list them.
-    *sorted(_BUNDLE_RESOURCES - {SECRETS}),
-)
 
 
 def _selector(gvr: GVR) -> str:
@@ -89,7 +73,7 @@ class OwnedCache:
                 settings=settings,
                 clock=clock,
             )
-            for gvr in WATCHED
+            for gvr in WATCHED_RESOURCES
         }
         # The administrator's, so they do not carry our label; there are few of them.
         self.informers[STORAGE_CLASSES] = Informer(
@@ -121,7 +105,7 @@ class OwnedCache:
 
     def bundle_objects(self, namespace: str) -> Iterator[Object]:
         """All objects in one namespace of the kinds that bundles may contain, without Secrets."""
-        for gvr in sorted(_BUNDLE_RESOURCES - {SECRETS}):
+        for gvr in WATCHED_BUNDLE_RESOURCES:
             yield from self.list_objects(gvr, namespace)
 
     def namespaces_of(self, uid: str) -> tuple[str, ...]:

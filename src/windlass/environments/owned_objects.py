@@ -19,15 +19,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass.environments import ownership
+from windlass.api.install.environment_objects import (
+    APPLIER_NAME,
+    DEFAULT_ACCOUNT,
+    ENVIRONMENT_TYPE,
+    LIMIT_RANGE_NAME,
+    MANAGER_NAME,
+    NAMESPACE_TYPE,
+    QUOTA_NAME,
+    RELEASE_TYPE,
+)
 from windlass.environments.ownership import Ownership
 from windlass.objects.names import Object
-
-APPLIER_NAME = "windlass-applier"
-MANAGER_NAME = "windlass-manager"
-QUOTA_NAME = "default-quota"
-LIMIT_RANGE_NAME = "default-limits"
-RELEASE_TYPE = "catalyst.dev/release.v1"
 
 _RBAC = "rbac.authorization.k8s.io"
 _POD_SECURITY = "pod-security.kubernetes.io/"
@@ -55,7 +58,7 @@ def namespace(name: str, owner: Ownership, pod_security: str) -> Object:
         for level in _LEVELS
         for suffix, value in (("", pod_security), ("-version", "latest"))
     }
-    labels = {**owner.labels, ownership.NAMESPACE_TYPE: ownership.ENVIRONMENT_TYPE, **levels}
+    labels = {**owner.labels, NAMESPACE_TYPE: ENVIRONMENT_TYPE, **levels}
     metadata: Object = {"name": name, "labels": labels, "annotations": owner.annotations}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
@@ -86,7 +89,7 @@ def applier_user(namespace: str) -> str:
 
 def default_service_account(namespace: str, owner: Ownership) -> Object:
     """The ServiceAccount that pods run as; it has no rights and no token."""
-    account = _object("v1", "ServiceAccount", "default", namespace, owner)
+    account = _object("v1", "ServiceAccount", DEFAULT_ACCOUNT, namespace, owner)
     return {**account, "automountServiceAccountToken": False}
 
 

@@ -14,28 +14,26 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass.api.install.environment_objects import ENVIRONMENT_UID
 from windlass.objects.names import JSON, Object
 
-UID = "catalyst.dev/environment-uid"
 NAMESPACE = "catalyst.dev/environment-namespace"
 NAME = "catalyst.dev/environment-name"
-NAMESPACE_TYPE = "catalyst.dev/namespace-type"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 TEAM = "catalyst.dev/team"
-ENVIRONMENT_TYPE = "environment"
 
 OPERATOR_PREFIXES = ("catalyst.dev/", "windlass.dev/", "pod-security.")
 """Prefixes of labels and annotations that only the operator sets."""
 
 MANAGED_SELECTOR = f"{MANAGED_BY}=windlass"
 
-TEAM_SELECTOR = f"{TEAM},!{UID}"
+TEAM_SELECTOR = f"{TEAM},!{ENVIRONMENT_UID}"
 """Namespaces with the administrator's team label, without those that the operator created."""
 
 POD_LABELS = frozenset(
     {
         MANAGED_BY,
-        UID,
+        ENVIRONMENT_UID,
         "catalyst.dev/environment",
         "catalyst.dev/project",
     }
@@ -59,14 +57,14 @@ class Ownership:
 
     @property
     def annotations(self) -> dict[str, str]:
-        return {UID: self.uid, NAMESPACE: self.namespace, NAME: self.name}
+        return {ENVIRONMENT_UID: self.uid, NAMESPACE: self.namespace, NAME: self.name}
 
     @property
     def pod_labels(self) -> dict[str, str]:
         """The labels that pods carry too: they never change during the life of the Environment."""
         return {
             MANAGED_BY: "windlass",
-            UID: self.uid,
+            ENVIRONMENT_UID: self.uid,
             "catalyst.dev/environment": label_value(self.name),
             "catalyst.dev/project": label_value(self.project),
         }
@@ -98,8 +96,8 @@ def label_value(text: str) -> str:
 def owner_uid(obj: Mapping[str, JSON]) -> str:
     """The uid of the owning Environment; empty unless annotation and label agree."""
     metadata: Object = obj.get("metadata") or {}
-    by_annotation = (metadata.get("annotations") or {}).get(UID) or ""
-    by_label = (metadata.get("labels") or {}).get(UID) or ""
+    by_annotation = (metadata.get("annotations") or {}).get(ENVIRONMENT_UID) or ""
+    by_label = (metadata.get("labels") or {}).get(ENVIRONMENT_UID) or ""
     return by_annotation if by_annotation == by_label else ""
 
 

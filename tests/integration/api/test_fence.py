@@ -13,10 +13,15 @@ from tests.integration.api import rights
 from tests.integration.api.rights import binding
 from tests.integration.api.server import Answer, Server
 from tests.support.processes.operator import eventually
-from windlass.api.install import operator_policies, rbac
-from windlass.api.install.cluster_roles import APPLIER, MANAGER_BINDING
+from windlass.api.install import rbac
+from windlass.api.install.environment_objects import (
+    APPLIER_NAME,
+    ENVIRONMENT_TYPE,
+    ENVIRONMENT_UID,
+    MANAGER_NAME,
+    NAMESPACE_TYPE,
+)
 from windlass.api.install.installation import Installation
-from windlass.api.install.operator_policy_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -58,7 +63,7 @@ def _named(kind: str, name: str, api_version: str = "v1") -> dict[str, Any]:
 def _marked(name: str, uid: str) -> dict[str, Any]:
     document = _named("Namespace", name)
     document["metadata"] |= {
-        "labels": {NAMESPACE_TYPE: operator_policies.ENVIRONMENT_TYPE, ENVIRONMENT_UID: uid},
+        "labels": {NAMESPACE_TYPE: ENVIRONMENT_TYPE, ENVIRONMENT_UID: uid},
         "annotations": {ENVIRONMENT_UID: uid},
     }
     return document
@@ -129,7 +134,7 @@ def test_outside_the_operator_writes_nothing(
     """With all rights the operator still cannot write into namespaces that are not its own."""
     operator = almighty.operator
     may_not(FENCE, operator.create(_named("ConfigMap", "x"), namespace))
-    inside = binding(MANAGER_BINDING, "admin", operator.user)
+    inside = binding(MANAGER_NAME, "admin", operator.user)
     may_not(FENCE, operator.create(inside, "kube-system"))
     may_not(FENCE, operator.create(binding("x", "admin", "y", kind="ClusterRoleBinding")))
     may_not(FENCE, operator.delete(foreign))
@@ -279,8 +284,8 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
         },
     }
     allowed = [
-        (_bound(MANAGER_BINDING, manager, itself, of="ClusterRole"), own),
-        (_bound(APPLIER, applier, _account(own, APPLIER), of="ClusterRole"), own),
+        (_bound(MANAGER_NAME, manager, itself, of="ClusterRole"), own),
+        (_bound(APPLIER_NAME, applier, _account(own, APPLIER_NAME), of="ClusterRole"), own),
         (_named("ConfigMap", "windlass-inventory"), own),
         (_named("LimitRange", "default-limits") | {"spec": {"limits": []}}, own),
         (_named("ResourceQuota", "default-quota"), own),
@@ -292,10 +297,10 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
         (_event(namespace, "windlass.dev/gateways"), namespace),
     ]
     refused = [
-        (_bound(MANAGER_BINDING, manager, rbac.user_subject("mallory"), of="ClusterRole"), own),
-        (_bound(MANAGER_BINDING, "cluster-admin", itself, of="ClusterRole"), own),
-        (_bound(APPLIER, applier, _account("default", APPLIER), of="ClusterRole"), own),
-        (_bound(APPLIER, manager, _account(own, APPLIER), of="ClusterRole"), own),
+        (_bound(MANAGER_NAME, manager, rbac.user_subject("mallory"), of="ClusterRole"), own),
+        (_bound(MANAGER_NAME, "cluster-admin", itself, of="ClusterRole"), own),
+        (_bound(APPLIER_NAME, applier, _account("default", APPLIER_NAME), of="ClusterRole"), own),
+        (_bound(APPLIER_NAME, manager, _account(own, APPLIER_NAME), of="ClusterRole"), own),
         (_bound("other", manager, itself, of="ClusterRole"), own),
         (_role("r", _rule()), own),
         (_named("ConfigMap", "other"), own),
@@ -393,9 +398,7 @@ def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:
     """Not even an administrator sets the marks, at creation, later or through a side door."""
     admin, place = fenced.admin, _namespace(namespace)
     may_not(MARKS, admin.create(_marked(f"{namespace}-m", "u-9")))
-    may_not(
-        MARKS, admin.merge(place, _labelled(**{NAMESPACE_TYPE: operator_policies.ENVIRONMENT_TYPE}))
-    )
+    may_not(MARKS, admin.merge(place, _labelled(**{NAMESPACE_TYPE: ENVIRONMENT_TYPE})))
     may_not(MARKS, admin.merge(place, _labelled(**{ENVIRONMENT_UID: "u-9"})))
     may_not(MARKS, admin.merge(place, _annotated("u-9")))
     may_not(MARKS, admin.merge(f"{place}/status", _annotated("u-9")))
@@ -418,15 +421,14 @@ def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -
     """With nothing but the generated rights: namespace, bindings, policies, a bundle."""
     own, install, operator = f"{namespace}-e", fenced.install, fenced.operator
     fenced.environment(own)
-    account = f"system:serviceaccount:{own}:{APPLIER}"
+    account = f"system:serviceaccount:{own}:{APPLIER_NAME}"
     applier = operator.playing(account)
-    may(
-        operator.apply(
-            binding(MANAGER_BINDING, install.environment_manager_role, operator.user), own
-        )
-    )
+    may(operator.apply(binding(MANAGER_NAME, install.environment_manager_role, operator.user), own))
     given = _bound(
-        APPLIER, install.environment_applier_role, _account(own, APPLIER), of="ClusterRole"
+        APPLIER_NAME,
+        install.environment_applier_role,
+        _account(own, APPLIER_NAME),
+        of="ClusterRole",
     )
     may(operator.apply(given, own))
     quota = _named("ResourceQuota", "default-quota") | {"spec": {"hard": {"pods": "1"}}}
@@ -444,7 +446,7 @@ def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -
     pods = _namespace(own, "/pods")
     for other in (
         f"system:serviceaccount:{own}:default",
-        f"system:serviceaccount:{namespace}:{APPLIER}",
+        f"system:serviceaccount:{namespace}:{APPLIER_NAME}",
         "admin",
     ):
         may_not("cannot impersonate", operator.playing(other).get(pods))

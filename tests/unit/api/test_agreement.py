@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from windlass.api.install import cluster_roles, operator_policies, rbac
-from windlass.api.install.operator_policy_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
+from windlass.api.install import rbac
+from windlass.api.install.environment_objects import ALLOWED_KINDS
 from windlass.api.kinds import ignitionsync
-from windlass.environments import owned_objects, ownership
-from windlass.environments.bundle import kinds
 from windlass.gateways.wire import agent_objects
-
-
-def test_the_marks_of_namespaces() -> None:
-    """The fence looks for the marks that the operator sets."""
-    assert ownership.UID == ENVIRONMENT_UID
-    assert ownership.NAMESPACE_TYPE == NAMESPACE_TYPE
-    assert ownership.ENVIRONMENT_TYPE == operator_policies.ENVIRONMENT_TYPE
-
-
-def test_the_bindings_inside_a_namespace() -> None:
-    """The operator binds the roles that it may bind, under names that it may write."""
-    assert owned_objects.APPLIER_NAME == cluster_roles.APPLIER
-    assert owned_objects.MANAGER_NAME == cluster_roles.MANAGER_BINDING
 
 
 def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
@@ -36,7 +21,7 @@ def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    wanted = {(allowed.gvr.group, allowed.gvr.resource) for allowed in kinds.ALLOWED_KINDS.values()}
+    wanted = {(allowed.gvr.group, allowed.gvr.resource) for allowed in ALLOWED_KINDS.values()}
     assert granted == wanted
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.environments import manifests as written
 from tests.support.environments.manifests import OWNER, PLACE, build_bundle
+from windlass.api.install.environment_objects import ALLOWED_KINDS
 from windlass.environments import inventory
 from windlass.environments.bundle import bundle as bundles
-from windlass.environments.bundle import kinds
 from windlass.environments.bundle.bundle import Bundle
 from windlass.environments.bundle.labeling import PRUNE
 from windlass.environments.inventory import FIELD_MANAGER, InventoryEntry
@@ -128,8 +128,8 @@ def test_a_lost_inventory_is_found_again() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", sorted(kinds.ALLOWED_KINDS))
+@pytest.mark.parametrize("kind", sorted(ALLOWED_KINDS))
 def test_every_allowed_kind_has_a_place(kind: tuple[str, str]) -> None:
     """And one that is no longer allowed has none."""
-    assert inventory.entry_gvr(InventoryEntry(*kind, "x")) == kinds.ALLOWED_KINDS[kind].gvr
+    assert inventory.entry_gvr(InventoryEntry(*kind, "x")) == ALLOWED_KINDS[kind].gvr
     assert inventory.entry_gvr(InventoryEntry("example.org", kind[1], "x")) is None

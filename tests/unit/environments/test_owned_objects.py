@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.environments.manifests import OWNER
+from windlass.api.install.environment_objects import NAMESPACE_TYPE
 from windlass.environments import owned_objects, ownership
 from windlass.environments.isolation import quota
 from windlass.environments.isolation.quota import ContainerBounds
@@ -39,7 +40,7 @@ def test_the_namespace_is_complete_in_its_first_write() -> None:
     """Whose it is and how its pods are held; there is no moment without."""
     metadata = owned_objects.namespace(PLACE, OWNER, "baseline")["metadata"]
     assert ownership.owner_uid({"metadata": metadata}) == OWNER.uid
-    assert metadata["labels"][ownership.NAMESPACE_TYPE] == "environment"
+    assert metadata["labels"][NAMESPACE_TYPE] == "environment"
     held = {name: value for name, value in metadata["labels"].items() if "pod-security" in name}
     assert held == {
         f"pod-security.kubernetes.io/{level}{suffix}": value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.api.install.environment_objects import ENVIRONMENT_UID
 from windlass.environments import ownership
 from windlass.environments.ownership import Ownership
 from windlass.objects.names import Object
@@ -14,9 +15,9 @@ OWNER = Ownership("uid-1", "team-a", "shop-pr-1", "shop", "feature/x:y..")
 def _obj(annotation: str | None, label: str | None) -> Object:
     metadata: Object = {}
     if annotation is not None:
-        metadata["annotations"] = {ownership.UID: annotation}
+        metadata["annotations"] = {ENVIRONMENT_UID: annotation}
     if label is not None:
-        metadata["labels"] = {ownership.UID: label}
+        metadata["labels"] = {ENVIRONMENT_UID: label}
     return {"metadata": metadata}
 
 

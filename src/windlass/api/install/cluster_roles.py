@@ -35,11 +35,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from windlass.api.install import environment_objects
+from windlass.api.install.environment_objects import (
+    APPLIER_NAME,
+    BUNDLE_RESOURCES,
+    MANAGER_NAME,
+    WATCHED_RESOURCES,
+)
 from windlass.api.install.installation import Installation
 from windlass.api.kinds import watchrules
 from windlass.api.kinds.registry import ENVIRONMENT_KINDS, GATEWAY_KINDS, REVERSER_KINDS
 from windlass.api.schema.resource import CATALYST, CONFIGBUTLER, IGNITION
 from windlass.objects.names import Object
+from windlass.objects.resources import STORAGE_CLASSES
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 PURPOSE_ANNOTATION = "windlass.dev/purpose"
@@ -300,49 +308,6 @@ def _subresources(plurals: list[str], name: str) -> list[str]:
     return [f"{plural}/{name}" for plural in plurals]
 
 
-APPLIER = "windlass-applier"
-"""Name of the impersonated service account, which does not exist, and of its RoleBinding."""
-
-MANAGER_BINDING = "windlass-manager"
-"""The RoleBinding that gives the operator its rights inside a namespace."""
-
-_BUNDLE_TYPES = {
-    "": (
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "secrets",
-        "serviceaccounts",
-        "services",
-    ),
-    "apps": ("daemonsets", "deployments", "statefulsets"),
-    "autoscaling": ("horizontalpodautoscalers",),
-    "batch": ("cronjobs", "jobs"),
-    "policy": ("poddisruptionbudgets",),
-}
-_WATCHED_TYPES = {
-    "": (
-        "configmaps",
-        "limitranges",
-        "namespaces",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "serviceaccounts",
-        "services",
-    ),
-    "apps": ("daemonsets", "deployments", "statefulsets"),
-    "autoscaling": ("horizontalpodautoscalers",),
-    "batch": ("cronjobs", "jobs"),
-    "networking.k8s.io": ("networkpolicies",),
-    "policy": ("poddisruptionbudgets",),
-    RBAC_GROUP: ("rolebindings",),
-    "storage.k8s.io": ("storageclasses",),
-}
-
-
 def environments_roles(
     installation: Installation, subjects: list[Object]
 ) -> dict[str, list[Object]]:
@@ -362,6 +327,7 @@ def _environments_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in ENVIRONMENT_KINDS]
     statuses = [f"{plural}/status" for plural in plurals]
     granted = [installation.environment_manager_role, installation.environment_applier_role]
+    watched = environment_objects.names_by_group((*WATCHED_RESOURCES, STORAGE_CLASSES))
     return cluster_role(
         installation,
         installation.environments_role,
@@ -375,9 +341,9 @@ def _environments_role(installation: Installation) -> Object:
             rule([CATALYST.name], statuses, ["update", "patch"]),
             rule([""], ["namespaces"], ["create", "patch", "delete"]),
             rule([RBAC_GROUP], ["rolebindings"], ["create"]),
-            rule([RBAC_GROUP], ["rolebindings"], ["patch"], [MANAGER_BINDING, APPLIER]),
+            rule([RBAC_GROUP], ["rolebindings"], ["patch"], [MANAGER_NAME, APPLIER_NAME]),
             rule([RBAC_GROUP], ["clusterroles"], ["bind"], granted),
-            *(rule([group], names, READ_VERBS) for group, names in _WATCHED_TYPES.items()),
+            *(rule([group], names, READ_VERBS) for group, names in watched.items()),
             rule([""], ["secrets"], ["get"]),
             rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
         ],
@@ -398,19 +364,20 @@ def _environment_manager_role(installation: Installation) -> Object:
             rule([""], ["secrets"], ["get", "list", "create", "patch", "delete"]),
             rule(["networking.k8s.io"], ["networkpolicies"], _OWNED_OBJECT_VERBS),
             rule([RBAC_GROUP], ["rolebindings"], _OWNED_OBJECT_VERBS),
-            rule([""], ["serviceaccounts"], ["impersonate"], [APPLIER]),
+            rule([""], ["serviceaccounts"], ["impersonate"], [APPLIER_NAME]),
         ],
     )
 
 
 def _environment_applier_role(installation: Installation) -> Object:
     verbs = ("get", "list", "create", "patch", "delete")
+    bundle = environment_objects.names_by_group(BUNDLE_RESOURCES)
     return cluster_role(
         installation,
         installation.environment_applier_role,
         "The kinds that a bundle may contain. Bound in each namespace to "
-        f"{APPLIER}, which the operator impersonates there.",
-        [rule([group], names, verbs) for group, names in _BUNDLE_TYPES.items()],
+        f"{APPLIER_NAME}, which the operator impersonates there.",
+        [rule([group], names, verbs) for group, names in bundle.items()],
     )
 
 

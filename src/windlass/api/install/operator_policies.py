@@ -23,17 +23,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.api.install import cluster_roles, operator_policy_bounds
+from windlass.api.install.environment_objects import ENVIRONMENT_UID, NAMESPACE_TYPE
 from windlass.api.install.installation import Installation
 from windlass.api.install.operator_policy_bounds import (
     ADMISSION_GROUP,
-    ENVIRONMENT_UID,
-    NAMESPACE_TYPE,
     cel_list,
     policy_variable,
 )
 from windlass.objects.names import Object
-
-ENVIRONMENT_TYPE = operator_policy_bounds.ENVIRONMENT_TYPE
 
 _POD_SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
 

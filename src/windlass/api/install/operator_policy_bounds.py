@@ -29,24 +29,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.api.install import cluster_roles
+from windlass.api.install.environment_objects import (
+    APPLIER_NAME,
+    DEFAULT_ACCOUNT,
+    ENVIRONMENT_TYPE,
+    INVENTORY_NAME,
+    LIMIT_RANGE_NAME,
+    MANAGER_NAME,
+    NAMESPACE_TYPE,
+    QUOTA_NAME,
+    RELEASE_PREFIX,
+    RELEASE_TYPE,
+)
 from windlass.api.install.installation import Installation
 from windlass.api.kinds.ignitionsync import OWNED_PREFIX
 from windlass.api.schema.resource import CATALYST, CONFIGBUTLER, IGNITION
 from windlass.objects.names import Object
 
-ENVIRONMENT_UID = "catalyst.dev/environment-uid"
-"""Annotation and label of a namespace: uid of the Environment it belongs to."""
-
-NAMESPACE_TYPE = "catalyst.dev/namespace-type"
-"""Label of a namespace: its purpose."""
-
-ENVIRONMENT_TYPE = "environment"
-"""Value of NAMESPACE_TYPE for the namespace of an Environment."""
-
 ADMISSION_GROUP = "admissionregistration.k8s.io"
-RELEASE_TYPE = "catalyst.dev/release.v1"
-RELEASE_PREFIX = "windlass-release-"
-INVENTORY_NAME = "windlass-inventory"
 EVENT_CONTROLLER_PREFIX = "windlass.dev/"
 
 _OWN_GROUPS = (CONFIGBUTLER.name, IGNITION.name, CATALYST.name)
@@ -218,10 +218,11 @@ def _environment_bound(installation: Installation, operators: Sequence[Object]) 
         "variables.isPlain",
         _any_of(
             _is_object("", "configmaps", INVENTORY_NAME),
-            _is_object("", "limitranges", "default-limits"),
-            _is_object("", "resourcequotas", "default-quota"),
+            _is_object("", "limitranges", LIMIT_RANGE_NAME),
+            _is_object("", "resourcequotas", QUOTA_NAME),
             _all_of(
-                _is_object("", "serviceaccounts", "default"), _any_of(_DELETES, _mounts_no_token())
+                _is_object("", "serviceaccounts", DEFAULT_ACCOUNT),
+                _any_of(_DELETES, _mounts_no_token()),
             ),
             _all_of(_is_type("", "secrets"), _release_secret()),
             # Any policy may be deleted: a foreign one could open the isolation.
@@ -252,10 +253,10 @@ def _release_secret() -> str:
 def _bindings(installation: Installation, operators: Sequence[Object]) -> str:
     """That it is one of the two bindings, with its own role and subjects alone."""
     is_operator = _any_of(*(_subject(operator) for operator in operators))
-    is_applier = f"{_is_account_of_namespace()} && one.name == '{cluster_roles.APPLIER}'"
+    is_applier = f"{_is_account_of_namespace()} && one.name == '{APPLIER_NAME}'"
     return _any_of(
-        _binding(cluster_roles.MANAGER_BINDING, installation.environment_manager_role, is_operator),
-        _binding(cluster_roles.APPLIER, installation.environment_applier_role, is_applier),
+        _binding(MANAGER_NAME, installation.environment_manager_role, is_operator),
+        _binding(APPLIER_NAME, installation.environment_applier_role, is_applier),
     )
 
 

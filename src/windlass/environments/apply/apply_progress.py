@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from windlass.api.install.environment_objects import Stage
 from windlass.environments.apply.namespace_client import NamespaceClient
 from windlass.environments.apply.refusals import ApplyRefusal
 from windlass.environments.audit_log import Correction
 from windlass.environments.bundle.bundle import Bundle, Member
-from windlass.environments.bundle.kinds import Stage
 from windlass.environments.inventory import ReleaseState
 from windlass.environments.ownership import Ownership
 from windlass.environments.step import StepResult

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from windlass.api.install.environment_objects import INVENTORY_NAME
 from windlass.base import failpoint
 from windlass.base.clock import Clock
 from windlass.environments import inventory, owned_objects, ownership, phase, step
@@ -101,9 +102,7 @@ class BundleApplier:
 
     def release_state(self, namespace: str) -> ReleaseState:
         """The release state that is stored in `namespace`; empty before the first revision."""
-        return inventory.decode_state(
-            self._cache.get(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME)
-        )
+        return inventory.decode_state(self._cache.get(CONFIG_MAPS, namespace, INVENTORY_NAME))
 
     async def apply(
         self,
@@ -189,15 +188,15 @@ class BundleApplier:
 
     async def _write_state(self, namespace: str, owner: Ownership, state: ReleaseState) -> None:
         """Write the ConfigMap with the release state, unless it has that state already."""
-        live = self._cache.get(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME)
+        live = self._cache.get(CONFIG_MAPS, namespace, INVENTORY_NAME)
         if live is not None and inventory.decode_state(live) == state and _has_labels(live, owner):
             return
         obj = owned_objects.config_map(
-            namespace, owner, inventory.CONFIG_MAP_NAME, inventory.encode_state(state)
+            namespace, owner, INVENTORY_NAME, inventory.encode_state(state)
         )
         failpoint.reach("environments.ledger.before")
         ensure = self._owned.ensure(CONFIG_MAPS, obj, live)
-        await self._cache.await_write(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME, ensure)
+        await self._cache.await_write(CONFIG_MAPS, namespace, INVENTORY_NAME, ensure)
         failpoint.reach("environments.ledger.after")
 
     def _make_run(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from windlass.api.install.environment_objects import ALLOWED_KINDS, Stage
 from windlass.environments import ownership
 from windlass.environments.bundle import (
     field_rules,
@@ -37,7 +38,6 @@ from windlass.environments.bundle import (
 from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.environments.bundle.field_rules import Violation
 from windlass.environments.bundle.hooks import Hook, HookPhase
-from windlass.environments.bundle.kinds import Stage
 from windlass.environments.ownership import Ownership
 from windlass.environments.render.manifests import ManifestObject
 from windlass.objects.names import GVR, JSON, Object
@@ -221,18 +221,16 @@ def _violations(manifests: Sequence[ManifestObject], target: BundleTarget) -> It
 def _object_violations(
     obj: Object, accounts: frozenset[str], target: BundleTarget
 ) -> Iterator[Violation]:
-    where = field_rules.describe(obj)
+    where, allowed = field_rules.describe(obj), kinds.allowed_kind(obj)
     if kinds.is_reserved(kinds.group_kind(obj)[1], field_rules.object_name(obj)):
         text = "this name is reserved for the operator; rename the object"
         yield Violation("NameReserved", where, text)
     elif kinds.current_api_version(obj):
         yield _old_version_violation(obj, kinds.current_api_version(obj))
-    elif kinds.allowed_kind(obj) is None:
+    elif allowed is None:
         yield _forbidden_kind_violation(obj)
-    elif not target.trusted and kinds.group_kind(obj) in kinds.TRUSTED_ONLY:
-        text = (
-            f"kind {kinds.group_kind(obj)[1]} is not allowed in an untrusted Environment; remove it"
-        )
+    elif allowed.is_trusted_only and not target.trusted:
+        text = f"kind {allowed.kind} is not allowed in an untrusted Environment; remove it"
         yield Violation("KindNotAllowed", where, text)
     else:
         faults = [
@@ -285,7 +283,7 @@ def _sanitize(manifest: ManifestObject, target: BundleTarget, notes: set[str]) -
 
 def _build_member(manifest: ManifestObject, target: BundleTarget) -> Member:
     obj = manifest.object
-    allowed = kinds.ALLOWED_KINDS[kinds.group_kind(obj)]
+    allowed = ALLOWED_KINDS[kinds.group_kind(obj)]
     desired = labeling.label_object(
         _with_pod_defaults(_encode_secret(obj), target), target.owner, target.namespace
     )
@@ -328,7 +326,7 @@ def _bind_to_digest(hook: Member, digest: str) -> Member:
         return hook
     binding = {HOOK_OF: digest[:_HASH_CHARS]}
     path = (
-        *(kinds.ALLOWED_KINDS[kinds.group_kind(hook.object)].template or ()),
+        *(ALLOWED_KINDS[kinds.group_kind(hook.object)].template or ()),
         "metadata",
         "annotations",
     )

@@ -119,11 +119,10 @@ def escape(value: JSON) -> str:
 
 
 def _field_faults(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
-    kind = obj.get("kind")
-    if kind == "Service":
+    if obj.get("kind") == "Service":
         yield from _service_faults(obj.get("spec") or {})
-    if kind in kinds.SELECTORS:
-        yield from _selector_faults(obj, kinds.SELECTORS[kind])
+    if kinds.selector_path(obj):
+        yield from _selector_faults(obj, kinds.selector_path(obj))
     spec = kinds.pod_spec(obj)
     if spec is not None:
         path = kinds.pod_spec_path(obj)

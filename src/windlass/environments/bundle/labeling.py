@@ -86,8 +86,7 @@ def edit_at(value: JSON, path: Sequence[str], change: Edit) -> JSON:
 
 
 def _label_templates(obj: Object, owner: Ownership) -> Object:
-    allowed = kinds.allowed_kind(obj)
-    for path in allowed.templates if allowed is not None else ():
+    for path in kinds.template_paths(obj):
         obj = edit_at(obj, path, lambda template: _label_template(template, owner))
     return obj
 
@@ -131,8 +130,8 @@ def _for_each(change: Edit) -> Edit:
 
 def _align_selector(obj: Object, owner: Ownership) -> Object:
     """Set the operator's labels in the selector to the values that the pods get."""
-    path, pod_labels = kinds.SELECTORS.get(str(obj.get("kind"))), owner.pod_labels
-    if path is None:
+    path, pod_labels = kinds.selector_path(obj), owner.pod_labels
+    if not path:
         return obj
     aligned: Object = edit_at(
         obj, path, lambda labels: {name: pod_labels.get(name, labels[name]) for name in labels}

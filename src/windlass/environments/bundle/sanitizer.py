@@ -122,7 +122,7 @@ def _metadata_paths(obj: Object) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Paths of all metadata in an object, each with whether other controllers act upon it."""
     allowed = kinds.allowed_kind(obj)
     yield ("metadata",), obj.get("kind") in _EXPOSED_KINDS
-    for path in allowed.templates if allowed is not None else ():
+    for path in kinds.template_paths(obj):
         yield (*path, "metadata"), allowed is not None and path == allowed.template
 
 

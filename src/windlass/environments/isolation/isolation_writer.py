@@ -21,6 +21,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from windlass.api.install import environment_objects
 from windlass.api.install.installation import Installation
 from windlass.base import failpoint
 from windlass.base.clock import Clock
@@ -361,7 +362,7 @@ class IsolationWriter:
         now = self._clock.monotonic()
         since = memory.refused_since = memory.refused_since or now
         if now - since < _RIGHTS_GRACE_SECONDS:
-            text = f"waiting for RoleBinding {owned_objects.MANAGER_NAME} to take effect"
+            text = f"waiting for RoleBinding {environment_objects.MANAGER_NAME} to take effect"
             return step.pending(
                 phase.POLICIES, "RightsPending", text, after=_RIGHTS_REQUEUE_SECONDS
             )
@@ -385,7 +386,7 @@ class IsolationWriter:
 
     def _quota_result(self, namespace: str, isolation: IsolationSpec) -> StepResult:
         """Whether the quota is in force; then all of the isolation is, as it was written before."""
-        live = self._cache.get(RESOURCE_QUOTAS, namespace, owned_objects.QUOTA_NAME) or {}
+        live = self._cache.get(RESOURCE_QUOTAS, namespace, environment_objects.QUOTA_NAME) or {}
         status = (live.get("status") or {}).get("hard") or {}
         if not _amounts_equal(isolation.hard, status):
             text = "waiting for the quota to take effect"

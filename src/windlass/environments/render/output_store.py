@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from windlass.api.install.environment_objects import RELEASE_PREFIX
 from windlass.base import failpoint
 from windlass.environments import owned_objects
 from windlass.environments.ownership import Ownership, owner_uid
@@ -31,7 +32,7 @@ from windlass.kube.errors import NotFound
 from windlass.objects.names import Object
 from windlass.objects.resources import SECRETS
 
-NAME = "windlass-release-chart"
+NAME = f"{RELEASE_PREFIX}chart"
 MOST_BYTES = 900 << 10
 """Largest compressed output that is stored; the data of a Secret may have 1 MiB."""
 

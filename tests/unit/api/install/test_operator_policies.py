@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from windlass.api.install import cluster_roles, operator_policies, operator_policy_bounds, rbac
+from windlass.api.install import (
+    environment_objects,
+    operator_policies,
+    operator_policy_bounds,
+    rbac,
+)
 from windlass.api.install.installation import Installation
-from windlass.environments import inventory, owned_objects, ownership
+from windlass.environments import owned_objects
+from windlass.environments.ownership import Ownership
 from windlass.environments.render import output_store
 from windlass.objects.names import Object
 
@@ -63,13 +69,16 @@ def test_every_bound_is_one_of_the_variables() -> None:
 
 def test_bounds_name_what_the_operator_writes() -> None:
     """The names in the policy are those that environments give their objects."""
-    assert inventory.CONFIG_MAP_NAME == operator_policy_bounds.INVENTORY_NAME
-    assert output_store.NAME.startswith(operator_policy_bounds.RELEASE_PREFIX)
-    assert owned_objects.RELEASE_TYPE == operator_policy_bounds.RELEASE_TYPE
-    assert ownership.UID == operator_policy_bounds.ENVIRONMENT_UID
-    assert ownership.NAMESPACE_TYPE == operator_policy_bounds.NAMESPACE_TYPE
-    assert owned_objects.APPLIER_NAME == cluster_roles.APPLIER
-    assert owned_objects.MANAGER_NAME == cluster_roles.MANAGER_BINDING
+    owner = Ownership(uid="u", namespace="team", name="pr", project="shop")
+    kept = (
+        owned_objects.manager_binding("n", owner, "r", owned_objects.OperatorAccount("windlass")),
+        owned_objects.applier_binding("n", owner, "r"),
+        owned_objects.default_service_account("n", owner),
+        owned_objects.limit_range("n", owner, {}),
+        owned_objects.resource_quota("n", owner, {}),
+        owned_objects.config_map("n", owner, environment_objects.INVENTORY_NAME, {}),
+    )
     bounds = {row["name"]: row["expression"] for row in _policy("01-fence")["variables"]}
-    for name in (owned_objects.QUOTA_NAME, owned_objects.LIMIT_RANGE_NAME):
-        assert f"request.name == '{name}'" in bounds["isInEnvironment"]
+    for obj in kept:
+        assert f"request.name == '{obj['metadata']['name']}'" in bounds["isInEnvironment"]
+    assert output_store.NAME.startswith(environment_objects.RELEASE_PREFIX)

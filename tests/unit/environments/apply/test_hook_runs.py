@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.environments import manifests as written
+from windlass.api.install.environment_objects import ALLOWED_KINDS, Stage
 from windlass.environments.apply.hook_runs import HookRuns
 from windlass.environments.bundle.bundle import Member
-from windlass.environments.bundle.kinds import ALLOWED_KINDS, Stage
 from windlass.objects.names import Object
 
 MADE = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)

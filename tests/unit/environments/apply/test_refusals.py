@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.api.install.environment_objects import ALLOWED_KINDS
 from windlass.environments import phase
 from windlass.environments.apply import refusals
 from windlass.environments.apply.refusals import ApplyRefusal
 from windlass.environments.bundle.bundle import Member
-from windlass.environments.bundle.kinds import ALLOWED_KINDS
 from windlass.kube.errors import ApiError, Forbidden, Invalid, Unavailable
 
 _TYPED = "failed to create typed patch object (a/web; apps/v1, Kind=Deployment): "

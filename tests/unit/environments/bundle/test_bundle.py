@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.environments import manifests as written
 from tests.support.environments.manifests import OWNER, PLACE
+from windlass.api.install.environment_objects import APPLIER_NAME, Stage
 from windlass.environments import owned_objects
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import kinds
 from windlass.environments.bundle.bundle import APPLIED_HASH, Bundle, BundleRefused
-from windlass.environments.bundle.kinds import Stage
 from windlass.objects.names import Object
 
 
@@ -228,7 +228,7 @@ def test_everything_the_operator_keeps_is_reserved() -> None:
         owned_objects.limit_range(place, OWNER, {}),
         owned_objects.resource_quota(place, OWNER, {}),
         owned_objects.config_map(place, OWNER, "windlass-inventory", {}),
-        written.make_object("v1", "ServiceAccount", owned_objects.APPLIER_NAME),
+        written.make_object("v1", "ServiceAccount", APPLIER_NAME),
     )
     for obj in kept:
         assert kinds.is_reserved(obj["kind"], obj["metadata"]["name"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.environments import manifests as written
+from windlass.api.install.environment_objects import ALLOWED_KINDS, Stage
 from windlass.environments.bundle import kinds
 from windlass.objects.names import Object
 
@@ -29,7 +30,7 @@ def test_where_pods_are_described(
     found = kinds.pod_spec(obj)
     assert found is not None
     assert found["containers"]
-    assert kinds.ALLOWED_KINDS[kinds.group_kind(obj)].templates == templates
+    assert kinds.template_paths(obj) == templates
 
 
 @pytest.mark.parametrize(
@@ -50,13 +51,13 @@ def test_where_there_is_no_pod_none_is_found(obj: Object) -> None:
 
 def test_nothing_is_both_dropped_and_allowed() -> None:
     """And every kind is applied under the group it is listed by."""
-    assert not kinds.DROPPED_KINDS & kinds.ALLOWED_KINDS.keys()
-    for (group, _), allowed in kinds.ALLOWED_KINDS.items():
+    assert not kinds.DROPPED_KINDS & ALLOWED_KINDS.keys()
+    for (group, _), allowed in ALLOWED_KINDS.items():
         assert allowed.gvr.group == group
 
 
 def test_what_others_need_comes_first() -> None:
     """Accounts, then configuration, volumes, services, what runs, and what scales it."""
-    stages = [kinds.ALLOWED_KINDS[kind].stage for kind in (("", "Secret"), ("apps", "Deployment"))]
+    stages = [ALLOWED_KINDS[kind].stage for kind in (("", "Secret"), ("apps", "Deployment"))]
     assert stages == sorted(stages)
-    assert kinds.ALLOWED_KINDS["policy", "PodDisruptionBudget"].stage is kinds.Stage.SCALING
+    assert ALLOWED_KINDS["policy", "PodDisruptionBudget"].stage is Stage.SCALING
