@@ -146,7 +146,6 @@ class EnvironmentsController:
         self.owned_cache = OwnedCache(
             connection,
             self._queues["Environment"].add,
-            on_namespace_gone=self._namespace_gone,
             settings=settings.reflector,
             clock=clock,
         )
@@ -338,14 +337,6 @@ class EnvironmentsController:
     def _team_changed(self, key: Key) -> None:
         for environment in self.cache.environments_in(key.name):
             self._queues["Environment"].add(environment)
-
-    def _namespace_gone(self, name: str) -> None:
-        """Drop what the services remember of a namespace; a recreated one starts afresh."""
-        self._services.isolation.forget(name)
-        self._services.namespaces.forget(name)
-        self._services.applier.forget(name)
-        self._services.renderer.forget_namespace(name)
-        self._services.rollouts.forget(name)
 
     # ---- running
 

@@ -13,6 +13,7 @@ Called by the `environment` controller, one key at a time, up to 16 keys at once
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,7 @@ from windlass.environments.isolation.desired_isolation import DesiredIsolation, 
 from windlass.environments.isolation.isolation_writer import IsolationSpec, IsolationWriter
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.environments.isolation.trust import UntrustedPolicy
+from windlass.environments.memory import ContentMemory, EnvironmentMemory
 from windlass.environments.metrics import ReconcileMetrics, parse_time
 from windlass.environments.namespace.namespace_manager import NamespaceManager
 from windlass.environments.phase import PhaseContext
@@ -118,9 +120,8 @@ class EnvironmentReconciler:
         self._on_correction = on_correction
         # Shared by all Environments: bounds how many of them write at the same time.
         self._write_slots = WriteSlots()
-        # The retry request by Environment for which cached answers were dropped.
-        self._retries: dict[Key, str] = {}
-        # Remembers the computed isolation per Environment.
+        # What is remembered of each Environment, until it is gone.
+        self._memories: defaultdict[Key, EnvironmentMemory] = defaultdict(EnvironmentMemory)
         self._desired_isolation = DesiredIsolation(settings.network, settings.untrusted)
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -128,10 +129,9 @@ class EnvironmentReconciler:
         started, obj = self._clock.monotonic(), self._cache.stored_environment(key)
         outcome = await self._reconcile_existing(key, obj) if obj is not None else Outcome.gone()
         if outcome.is_gone and outcome.requeue_after is None:  # gone, not merely postponed
-            self._services.renderer.forget(key)
+            self._memories.pop(key, None)
             self._services.commits.forget(key)
-            self._desired_isolation.forget(key)
-            self._retries.pop(key, None)
+            self._services.renderer.cancel(key)
             self._metrics.forget(key)
         elif obj is not None and not outcome.is_gone:
             project = deletion.environment_identity(obj).project
@@ -199,23 +199,27 @@ class EnvironmentReconciler:
         self, context: EnvironmentContext, report: ReconcileReport
     ) -> tuple[ReconcileReport, IsolationSpec | None]:
         """Steps namespace and policies; the isolation is None if the run ends here."""
-        result, live = await self._services.namespaces.ensure(
+        memory = self._memories[context.key]
+        ensured = await self._services.namespaces.ensure(
             deletion.environment_identity(context.object),
             context.owner,
             self._pod_security(context),
             self._cache.used_namespaces(),
+            memory.namespace,
         )
-        report = _add_result(report, "namespace", result)
-        if live is None:
+        report = _add_result(report, "namespace", ensured.result)
+        if ensured.live is None:
             return report, None
-        namespace = live["metadata"]["name"]
-        for correction in self._services.namespaces.take_corrections(namespace):
+        for correction in ensured.corrections:
             self._on_correction(context.object, correction)
-        report = replace(report, namespace=namespace, namespace_uid=live["metadata"]["uid"])
+        namespace, uid = ensured.live["metadata"]["name"], ensured.live["metadata"]["uid"]
+        if memory.content.namespace_uid != uid:
+            memory.content = ContentMemory(uid)
+        report = replace(report, namespace=namespace, namespace_uid=uid)
         report = _with_revision(
             report, context, self._services.applier.release_state(namespace).revision
         )
-        if result.ends_run:
+        if ensured.result.ends_run:
             return report, None
         return await self._isolate(context, report)
 
@@ -223,12 +227,16 @@ class EnvironmentReconciler:
         self, context: EnvironmentContext, report: ReconcileReport
     ) -> tuple[ReconcileReport, IsolationSpec | None]:
         """Step policies: everything that isolates, before anything runs inside."""
+        memory = self._memories[context.key]
         try:
-            isolation = self._desired_isolation.compute(context)
+            memory.isolation = self._desired_isolation.compute(context, memory.isolation)
         except IsolationRefused as error:
             refused = step.failed(phase.POLICIES, error.reason, str(error))
             return _add_result(report, "policies", refused), None
-        isolated = await self._services.isolation.ensure(report.namespace, context.owner, isolation)
+        isolation = memory.isolation.spec
+        isolated = await self._services.isolation.ensure(
+            report.namespace, context.owner, isolation, memory.content.isolation
+        )
         for correction in isolated.corrections:
             self._on_correction(context.object, correction)
         report = replace(report, is_settling=isolated.is_settling)
@@ -276,11 +284,13 @@ class EnvironmentReconciler:
     def _is_refresh_requested(self, context: EnvironmentContext) -> bool:
         """Whether an annotation requests new commits at once; a retry also drops what is cached."""
         retry = _retry_request(context)
-        if _is_retried(context) and self._retries.get(context.key) != retry:
+        memory = self._memories[context.key]
+        if _is_retried(context) and memory.retry != retry:
             # Once: the reconciles that follow until it is handled need the answers to this one.
-            self._retries[context.key] = retry
+            memory.retry = retry
+            memory.content.rendering.last = None
             self._services.commits.forget(context.key)
-            self._services.renderer.forget(context.key)
+            self._services.renderer.cancel(context.key)
         request = status.pending_request(context.status, status.object_annotations(context.object))
         return request is not None or _is_retried(context)
 
@@ -299,7 +309,9 @@ class EnvironmentReconciler:
             max_limits=isolation.container_limits["max"],
         )
         try:
-            bundle = await self._services.renderer.render(context, report.sources, target)
+            bundle = await self._services.renderer.render(
+                context, report.sources, target, self._memories[context.key].content.rendering
+            )
         except Pending as pending:
             _raise_unless_visible(pending, context)
             text = "fetching and rendering the manifests"
@@ -329,12 +341,14 @@ class EnvironmentReconciler:
         `resolved_at` is the monotonic time at which the commits were known.
         """
         namespace, before, is_retried = report.namespace, report.revision, _is_retried(context)
+        memory = self._memories[context.key].content.applied
         if is_retried:
-            await self._services.applier.restart_revision(namespace, context.owner)
+            await self._services.applier.restart_revision(namespace, context.owner, memory)
         applied = await self._services.applier.apply(
             namespace,
             context.owner,
             bundle,
+            memory,
             is_retried=is_retried,
             at_least=int(context.status.get("revision") or 0),
         )
@@ -365,7 +379,11 @@ class EnvironmentReconciler:
         namespace, now = report.namespace, self._clock.now()
         waited_seconds = (now - (report.revision.began or now)).total_seconds()
         rollout = self._services.rollouts.check(
-            namespace, bundle, waited_seconds, was_ready=report.phase_context.was_ready
+            namespace,
+            bundle,
+            waited_seconds,
+            self._memories[context.key].content.applied,
+            was_ready=report.phase_context.was_ready,
         )
         report = _add_result(report, "rollout", rollout.result)
         if not rollout.result.ends_run and "postDeploy" in (report.hooks or ()):
@@ -390,7 +408,11 @@ class EnvironmentReconciler:
     ) -> StepResult:
         """Step postDeploy; once all hooks are complete, its result is that of the rollout."""
         applied = await self._services.applier.run_post_deploy_hooks(
-            report.namespace, context.owner, bundle, is_retried=_is_retried(context)
+            report.namespace,
+            context.owner,
+            bundle,
+            self._memories[context.key].content.applied,
+            is_retried=_is_retried(context),
         )
         self._record_apply(context, applied)
         return applied.result or report.results[-1][1]

@@ -41,7 +41,7 @@ def _selector(gvr: GVR) -> str:
 class OwnedCache:
     """Live objects with our ownership label, by kind, and all NetworkPolicies.
 
-    `on_change` gets the key of an Environment, `on_namespace_gone` the name of a namespace.
+    `on_change` gets the key of the Environment that a change concerns.
     """
 
     def __init__(
@@ -49,12 +49,10 @@ class OwnedCache:
         connection: Connection,
         on_change: Callable[[Key], None],
         *,
-        on_namespace_gone: Callable[[str], None],
         settings: ReflectorSettings,
         clock: Clock,
     ) -> None:
         self._on_change = on_change
-        self._on_namespace_gone = on_namespace_gone
         # Our newest writes, until the informer shows something newer.
         self._recent: RecentWrites[tuple[GVR, Key]] = RecentWrites(self._cached)
         # Parsed objects, oldest first; None = absent. Dropped on each change.
@@ -169,8 +167,6 @@ class OwnedCache:
         if owner is not None:
             self._owners[key.name] = owner
             self._uids[key.name] = ownership.owner_uid(namespace)
-        if raw is None:
-            self._on_namespace_gone(key.name)
         for environment in {before, owner} - {None}:
             assert environment is not None
             self._on_change(environment)

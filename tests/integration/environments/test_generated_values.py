@@ -24,7 +24,7 @@ from windlass.environments.bundle import bundle as bundles
 from windlass.environments.render import helm_command
 from windlass.environments.render import manifests as chart_objects
 from windlass.environments.render.api_capabilities import ApiCapabilities
-from windlass.environments.render.output_store import OutputStore
+from windlass.environments.render.output_store import OutputMemory, OutputStore
 from windlass.environments.render.renderer import ChartRenderer, RenderRequest
 from windlass.objects.names import GVR, Object
 
@@ -153,7 +153,8 @@ async def test_an_output_kept_by_an_older_version_goes_on(
     kept = OutputStore(tenant.api, field_manager="windlass-test")
     charts = ChartRenderer(helm.helm(tmp_path), offers, kept)
     place = replace(PLACE, namespace=tenant.namespace)
-    stored = await kept.get(place.namespace, OWNER)
+    memory = OutputMemory()
+    stored = await kept.get(place.namespace, OWNER, memory)
     assert stored is not None
     assert stored.inputs == helm_command.inputs_digest(
         "tree-1", "chart", (), (), ("one", PLACE.namespace)
@@ -161,11 +162,11 @@ async def test_an_output_kept_by_an_older_version_goes_on(
     files = _below(generating_charts.postgresql())
     contents = {path: text.encode() for path, text in files.items()}
     recipe = RenderRequest(Template(type="helm", path="chart"), (), "one")
-    output = await charts.render(recipe, "tree-2", contents, place)
+    output = await charts.render(recipe, "tree-2", contents, place, memory)
     assert output.inputs != stored.inputs
     assert _digest(output.text) == _digest(stored.text)
-    await charts.store(output, place)
-    again = await charts.render(recipe, "tree-2", {}, place)
+    await charts.store(output, place, memory)
+    again = await charts.render(recipe, "tree-2", {}, place, memory)
     assert again == output
 
 

@@ -1,11 +1,12 @@
 """State of one apply run: its inputs, the result of each object, of each stage, and of the run.
 
-Plain values that `bundle_applier` passes from stage to stage and `environment_reconciler` reports.
+Plain values that `bundle_applier` passes from stage to stage and `environment_reconciler` reports,
+and what is remembered from one run to the next.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from windlass.api.install.environment_objects import Stage
@@ -33,6 +34,29 @@ class ApplyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenSecret:
+    """The answer of the API server to our write of a Secret."""
+
+    object: Object
+    at: float  # monotonic time
+    digest: str  # of the bundle it was written for
+
+
+@dataclass(slots=True)
+class ApplyMemory:
+    """What is remembered of the applied objects of one namespace, from one run to the next."""
+
+    # Writes as the applier of the namespace; None before the first run.
+    client: NamespaceClient | None = None
+    # By name: Secrets are not watched, so our own writes are remembered.
+    secrets: dict[str, WrittenSecret] = field(default_factory=dict)
+    # Monotonic time of the first 403 in a row; None = not denied.
+    denied_since: float | None = None
+    # Monotonic time since when a revision that was ready no longer is; None = it is.
+    unready_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemberResult:
     """The result for one object of a stage: applied or refused."""
 
@@ -55,6 +79,7 @@ class ApplyRun:
     state: ReleaseState  # with all members of the bundle listed, as it is stored now
     autoscaled: frozenset[tuple[str, str]]  # kind and name of workloads with an autoscaler
     is_retried: bool  # a retry was requested: failed hooks run again
+    memory: ApplyMemory  # of the namespace
 
     def was_applied(self, member: Member) -> bool:
         """Whether the member has been applied in this revision before."""

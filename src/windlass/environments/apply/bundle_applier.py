@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from windlass.api.install.environment_objects import INVENTORY_NAME
@@ -24,10 +24,12 @@ from windlass.base.clock import Clock
 from windlass.environments import inventory, owned_objects, ownership, phase, step
 from windlass.environments.apply import apply_progress, autoscaling, refusals
 from windlass.environments.apply.apply_progress import (
+    ApplyMemory,
     ApplyResult,
     ApplyRun,
     MemberResult,
     StageResult,
+    WrittenSecret,
 )
 from windlass.environments.apply.hook_runs import HookRuns
 from windlass.environments.apply.namespace_client import (
@@ -65,18 +67,6 @@ _RIGHTS_GRACE_SECONDS = 10.0
 """How long a 403 may be the RoleBinding that has not taken effect yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class _WrittenSecret:
-    """The answer of the API server to our write of a Secret.
-
-    `at` is its monotonic time, `digest` that of the bundle it was written for.
-    """
-
-    object: Object
-    at: float
-    digest: str
-
-
 class BundleApplier:
     """Applies the bundles of all Environments, and keeps their release states."""
 
@@ -93,12 +83,6 @@ class BundleApplier:
         self._owned = owned
         self._hook_runs = hook_runs
         self._clock = clock
-        # By namespace; created on first use.
-        self._clients: dict[str, NamespaceClient] = {}
-        # By namespace and name: Secrets are not watched, so our own writes are remembered.
-        self._secrets: dict[tuple[str, str], _WrittenSecret] = {}
-        # By namespace: monotonic time of the first 403 in a row; no entry = not denied.
-        self._denied_since: dict[str, float] = {}
 
     def release_state(self, namespace: str) -> ReleaseState:
         """The release state that is stored in `namespace`; empty before the first revision."""
@@ -109,6 +93,7 @@ class BundleApplier:
         namespace: str,
         owner: Ownership,
         bundle: Bundle,
+        memory: ApplyMemory,
         *,
         is_retried: bool = False,
         at_least: int = 0,
@@ -124,9 +109,11 @@ class BundleApplier:
         )
         state = inventory.begin_revision(previous, bundle, self._clock.now(), at_least=at_least)
         await self._write_state(namespace, owner, state)
-        run = self._make_run(namespace, owner, bundle, previous, state, is_retried=is_retried)
+        run = self._make_run(
+            namespace, owner, bundle, previous, state, memory, is_retried=is_retried
+        )
         stages = await self._apply_stages(run)
-        applied = self._result(namespace, stages)
+        applied = self._result(memory, stages)
         if applied.result is not None:
             return replace(applied, step=apply_progress.stopped_step(stages))
         try:
@@ -141,17 +128,23 @@ class BundleApplier:
         return replace(applied, pruned=pruned)
 
     async def run_post_deploy_hooks(
-        self, namespace: str, owner: Ownership, bundle: Bundle, *, is_retried: bool = False
+        self,
+        namespace: str,
+        owner: Ownership,
+        bundle: Bundle,
+        memory: ApplyMemory,
+        *,
+        is_retried: bool = False,
     ) -> ApplyResult:
         """Run the hooks that come after the rollout; the result is None once all are complete."""
         state = self.release_state(namespace)
-        run = self._make_run(namespace, owner, bundle, state, state, is_retried=is_retried)
-        applied = self._result(namespace, await self._run_hooks(run, "postDeploy"))
+        run = self._make_run(namespace, owner, bundle, state, state, memory, is_retried=is_retried)
+        applied = self._result(memory, await self._run_hooks(run, "postDeploy"))
         return replace(applied, step="postDeploy")
 
-    async def restart_revision(self, namespace: str, owner: Ownership) -> None:
+    async def restart_revision(self, namespace: str, owner: Ownership, memory: ApplyMemory) -> None:
         """Give the desired revision its full deadline again."""
-        self._denied_since.pop(namespace, None)
+        memory.denied_since = None
         await self._write_state(
             namespace,
             owner,
@@ -174,18 +167,6 @@ class BundleApplier:
         await self._write_state(namespace, owner, state)
         return state
 
-    def forget(self, namespace: str) -> None:
-        """Drop what is remembered of a namespace that is gone."""
-        self._clients.pop(namespace, None)
-        self._denied_since.pop(namespace, None)
-        for key in [key for key in self._secrets if key[0] == namespace]:
-            del self._secrets[key]
-
-    def _client(self, namespace: str) -> NamespaceClient:
-        if namespace not in self._clients:
-            self._clients[namespace] = NamespaceClient(self._connection, namespace)
-        return self._clients[namespace]
-
     async def _write_state(self, namespace: str, owner: Ownership, state: ReleaseState) -> None:
         """Write the ConfigMap with the release state, unless it has that state already."""
         live = self._cache.get(CONFIG_MAPS, namespace, INVENTORY_NAME)
@@ -206,11 +187,13 @@ class BundleApplier:
         bundle: Bundle,
         previous: ReleaseState,
         state: ReleaseState,
+        memory: ApplyMemory,
         *,
         is_retried: bool,
     ) -> ApplyRun:
+        memory.client = memory.client or NamespaceClient(self._connection, namespace)
         return ApplyRun(
-            self._client(namespace),
+            memory.client,
             owner,
             bundle,
             state.revision.digest,
@@ -218,15 +201,16 @@ class BundleApplier:
             state,
             autoscaling.autoscaled_workloads(bundle),
             is_retried,
+            memory,
         )
 
-    def _result(self, namespace: str, stages: StageResult) -> ApplyResult:
+    def _result(self, memory: ApplyMemory, stages: StageResult) -> ApplyResult:
         """The result of the run for its stages; refusals come before a hook that blocks."""
         refused = [
             result.refusal for result in stages.refused_members if result.refusal is not None
         ]
         return ApplyResult(
-            self._stage_failure(namespace, refused) or stages.blocked_by,
+            self._stage_failure(memory, refused) or stages.blocked_by,
             tuple(result.member.kind for result in stages.results if result.is_written),
             tuple(
                 Correction(result.member.kind, result.member.name)
@@ -283,7 +267,7 @@ class BundleApplier:
 
     async def _run_hook(self, run: ApplyRun, hook: Member) -> MemberResult:
         """Apply one hook; a Job or Pod that ran for an earlier revision is recreated."""
-        live = self._live(run.client.namespace, hook, run.digest)
+        live = self._live(run, hook)
         if (
             live is not None
             and hooks.runs_to_completion(hook.object)
@@ -324,7 +308,7 @@ class BundleApplier:
         unchanged: list[MemberResult] = []
         due = []
         for member in members:
-            live = self._live(run.client.namespace, member, run.digest)
+            live = self._live(run, member)
             desired = autoscaling.desired_object(member, live, run.autoscaled, FIELD_MANAGER)
             if live is not None and run.client.owned.is_up_to_date(desired, live):
                 unchanged.append(MemberResult(member, live))
@@ -336,10 +320,10 @@ class BundleApplier:
         self, run: ApplyRun, member: Member, live: Object | None, desired: Object
     ) -> MemberResult:
         """Write one object that is not as desired; refusals become part of the result."""
-        namespace = run.client.namespace
         try:
-            write = run.client.write(member, desired, live)
-            applied = await self._remember_write(namespace, member, run.digest, write)
+            applied = await self._remember_write(
+                run, member, run.client.write(member, desired, live)
+            )
         except ObjectTerminating:
             return MemberResult(member, refusal=refusals.terminating_refusal(member))
         except ImmutableObject as error:
@@ -355,39 +339,43 @@ class BundleApplier:
             is_drift = not run.client.owned.is_up_to_date(before, live)
         return MemberResult(member, applied, is_written=is_written, is_drift=is_drift)
 
-    def _live(self, namespace: str, member: Member, digest: str) -> Object | None:
+    def _live(self, run: ApplyRun, member: Member) -> Object | None:
         if member.gvr == SECRETS:
-            return self._known_secret(namespace, member.name, digest)
-        return self._cache.get(member.gvr, namespace, member.name)
+            return self._known_secret(run, member.name)
+        return self._cache.get(member.gvr, run.client.namespace, member.name)
 
     async def _remember_write(
-        self, namespace: str, member: Member, digest: str, write: Awaitable[Object]
+        self, run: ApplyRun, member: Member, write: Awaitable[Object]
     ) -> Object:
         if member.gvr != SECRETS:
-            return await self._cache.await_write(member.gvr, namespace, member.name, write)
+            return await self._cache.await_write(
+                member.gvr, run.client.namespace, member.name, write
+            )
         applied = await write
-        self._secrets[namespace, member.name] = _WrittenSecret(
-            applied, self._clock.monotonic(), digest
+        run.memory.secrets[member.name] = WrittenSecret(
+            applied, self._clock.monotonic(), run.digest
         )
         return applied
 
-    def _known_secret(self, namespace: str, name: str, digest: str) -> Object | None:
+    def _known_secret(self, run: ApplyRun, name: str) -> Object | None:
         """Our last write of a Secret, while it is fresh and of this revision; else None."""
-        written = self._secrets.get((namespace, name))
-        if written is None or written.digest != digest:
+        written = run.memory.secrets.get(name)
+        if written is None or written.digest != run.digest:
             return None
         return (
             None if self._clock.monotonic() - written.at > _SECRET_TTL_SECONDS else written.object
         )
 
-    def _stage_failure(self, namespace: str, refused: Sequence[ApplyRefusal]) -> StepResult | None:
+    def _stage_failure(
+        self, memory: ApplyMemory, refused: Sequence[ApplyRefusal]
+    ) -> StepResult | None:
         """The refusals of a stage as one result; None without any."""
         if not any(refusal.reason == refusals.DENIED for refusal in refused):
-            self._denied_since.pop(namespace, None)
+            memory.denied_since = None
         if not refused:
             return None
         now = self._clock.monotonic()
-        since = self._denied_since.setdefault(namespace, now)
+        since = memory.denied_since = memory.denied_since or now
         return refusals.stage_failure(refused, is_new=now - since < _RIGHTS_GRACE_SECONDS)
 
     async def _prune(
@@ -405,7 +393,7 @@ class BundleApplier:
             if gvr is None or live is None or not inventory.may_delete(entry, live, owner.uid):
                 continue
             await run.client.remove(gvr, live)
-            self._secrets.pop((run.client.namespace, entry.name), None)
+            run.memory.secrets.pop(entry.name, None)
             pruned.append(f"{entry.kind}/{entry.name}")
         return stale, tuple(pruned)
 

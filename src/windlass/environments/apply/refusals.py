@@ -34,11 +34,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from windlass.api.install.environment_objects import APPLIER_NAME
 from windlass.environments import phase, step
 from windlass.environments.apply import readiness
 from windlass.environments.bundle.bundle import Member
 from windlass.environments.bundle.labeling import RECREATE
-from windlass.environments.owned_objects import APPLIER_NAME
 from windlass.environments.step import StepResult
 from windlass.kube.errors import ApiError, Forbidden, Invalid
 from windlass.objects.names import JSON, Object

@@ -19,6 +19,7 @@ from windlass.base.clock import Clock
 from windlass.base.redaction import process
 from windlass.environments import inventory, phase, step
 from windlass.environments.apply import readiness
+from windlass.environments.apply.apply_progress import ApplyMemory
 from windlass.environments.apply.bundle_applier import BundleApplier
 from windlass.environments.apply.readiness import PodProblem, Readiness
 from windlass.environments.bundle.bundle import Bundle, Member
@@ -60,15 +61,15 @@ class RolloutTracker:
         self._applier = applier
         self._clock = clock
         self._deadline_seconds = deadline_seconds
-        # By namespace: monotonic time since when a revision that was ready no longer is.
-        self._unready_since: dict[str, float] = {}
-
-    def forget(self, namespace: str) -> None:
-        """Drop what is remembered of a namespace that is gone."""
-        self._unready_since.pop(namespace, None)
 
     def check(
-        self, namespace: str, bundle: Bundle, waited_seconds: float, *, was_ready: bool = False
+        self,
+        namespace: str,
+        bundle: Bundle,
+        waited_seconds: float,
+        memory: ApplyMemory,
+        *,
+        was_ready: bool = False,
     ) -> RolloutStatus:
         """Whether `bundle` is ready in `namespace`; its revision began `waited_seconds` ago."""
         states = list(self._states(namespace, bundle))
@@ -79,7 +80,7 @@ class RolloutTracker:
         }
         unready = [(member, state) for member, state in states if state.state != "ready"]
         if not unready:
-            self._unready_since.pop(namespace, None)
+            memory.unready_since = None
             count = len(bundle.members)
             return RolloutStatus(
                 step.success(
@@ -91,16 +92,17 @@ class RolloutTracker:
         pods = readiness.pods_of_workloads(self._cache.list_objects(PODS, namespace), waited_for)
         problem = readiness.worst_pod_problem(pods)
         if was_ready:
-            waited_seconds = self._unready_seconds(namespace)
+            waited_seconds = self._unready_seconds(memory)
         result = _unfinished_result(unready, problem, self._deadline_seconds - waited_seconds)
         if was_ready and problem is None and not result.failed:
             result = _as_replacing(result, REPLACING_SECONDS - waited_seconds)
         return RolloutStatus(_redacted(result), completed)
 
-    def _unready_seconds(self, namespace: str) -> float:
+    def _unready_seconds(self, memory: ApplyMemory) -> float:
         """How long it has not been ready; counted from the start of the process at most."""
         now = self._clock.monotonic()
-        return now - self._unready_since.setdefault(namespace, now)
+        memory.unready_since = memory.unready_since or now
+        return now - memory.unready_since
 
     def _states(self, namespace: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
         entries = self._applier.release_state(namespace).inventory

@@ -20,7 +20,6 @@ from windlass.environments.isolation.network_policies import ClusterNetwork, Egr
 from windlass.environments.isolation.quota import QuotaAboveMaximum
 from windlass.environments.isolation.trust import UntrustedPolicy
 from windlass.environments.preconditions import EnvironmentContext
-from windlass.objects.names import Key
 
 
 class IsolationRefused(ValueError):
@@ -32,7 +31,7 @@ class IsolationRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _ComputedIsolation:
+class ComputedIsolation:
     """A computed isolation, and the inputs it was computed from."""
 
     project: Project
@@ -48,27 +47,20 @@ class _ComputedIsolation:
 
 
 class DesiredIsolation:
-    """Computes and remembers the desired isolation of all Environments."""
+    """Computes the desired isolation of all Environments."""
 
     def __init__(self, network: ClusterNetwork, untrusted: UntrustedPolicy) -> None:
         self._network = network
         self._untrusted = untrusted
-        # The isolation computed last, by Environment.
-        self._computed: dict[Key, _ComputedIsolation] = {}
 
-    def compute(self, context: EnvironmentContext) -> IsolationSpec:
-        """The isolation of one Environment; raises IsolationRefused."""
-        computed = self._computed.get(context.key)
-        if computed is None or not computed.is_for(context):
-            spec = context.environment.spec
-            isolation = self._check(context)
-            computed = _ComputedIsolation(context.project, spec.quota, spec.trust, isolation)
-            self._computed[context.key] = computed
-        return computed.spec
-
-    def forget(self, key: Key) -> None:
-        """Drop what is remembered of an Environment that is gone."""
-        self._computed.pop(key, None)
+    def compute(
+        self, context: EnvironmentContext, previous: ComputedIsolation | None
+    ) -> ComputedIsolation:
+        """The isolation of one Environment, `previous` if it still is; raises IsolationRefused."""
+        if previous is not None and previous.is_for(context):
+            return previous
+        spec = context.environment.spec
+        return ComputedIsolation(context.project, spec.quota, spec.trust, self._check(context))
 
     def _check(self, context: EnvironmentContext) -> IsolationSpec:
         """The isolation of the Environment, unless something in it is not allowed."""

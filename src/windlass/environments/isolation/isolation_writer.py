@@ -91,7 +91,7 @@ class IsolationResult:
 
 
 @dataclass(slots=True)
-class _IsolationMemory:
+class IsolationMemory:
     """What is remembered of the isolation of one namespace, from one reconcile to the next."""
 
     # What `desired` was built from; None before the first reconcile.
@@ -133,15 +133,12 @@ class IsolationWriter:
         self._operator = operator
         self._install = install
         self._field_manager = field_manager
-        # By namespace; empty after a restart.
-        self._memories: dict[str, _IsolationMemory] = {}
 
     async def ensure(
-        self, namespace: str, owner: Ownership, isolation: IsolationSpec
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
     ) -> IsolationResult:
         """Write the isolation of one namespace where it is not as desired, and check the quota."""
         corrections: list[Correction] = []
-        memory = self._memories.setdefault(namespace, _IsolationMemory())
         try:
             failure = None
             for gvr, desired in self._desired_objects(namespace, owner, isolation, memory):
@@ -163,12 +160,8 @@ class IsolationWriter:
         result = self._contest_result(memory) or self._quota_result(namespace, isolation)
         return IsolationResult(result, tuple(corrections), self._is_settling(memory, result))
 
-    def forget(self, namespace: str) -> None:
-        """Drop what is remembered of a namespace that is gone."""
-        self._memories.pop(namespace, None)
-
     def _desired_objects(
-        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: _IsolationMemory
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
     ) -> tuple[tuple[GVR, Object], ...]:
         """The objects of an isolation, built once for the same spec and owner."""
         if memory.spec is not isolation or memory.owner != owner:
@@ -198,7 +191,7 @@ class IsolationWriter:
     # ---- one object
 
     async def _ensure(
-        self, gvr: GVR, desired: Object, namespace: str, memory: _IsolationMemory
+        self, gvr: GVR, desired: Object, namespace: str, memory: IsolationMemory
     ) -> tuple[Correction, ...]:
         """Write one object unless it is as desired; the correction if others had changed it."""
         kind, name = desired["kind"], desired["metadata"]["name"]
@@ -221,7 +214,7 @@ class IsolationWriter:
         return (self._record_correction(kind, name, writer, memory),) if is_drift else ()
 
     def _is_as_desired(
-        self, gvr: GVR, desired: Object, live: Object, memory: _IsolationMemory
+        self, gvr: GVR, desired: Object, live: Object, memory: IsolationMemory
     ) -> bool:
         if not self._owned.is_up_to_date(desired, live):
             return False
@@ -236,7 +229,7 @@ class IsolationWriter:
         desired: Object,
         namespace: str,
         live: Object | None,
-        memory: _IsolationMemory,
+        memory: IsolationMemory,
     ) -> None:
         """Apply one object, recreate it if it is immutable, and remove content of others."""
         name = desired["metadata"]["name"]
@@ -298,12 +291,12 @@ class IsolationWriter:
         failpoint.reach("environments.policy.replace.after")
         return replaced
 
-    def _is_throttled(self, kind: str, name: str, memory: _IsolationMemory) -> bool:
+    def _is_throttled(self, kind: str, name: str, memory: IsolationMemory) -> bool:
         contest = memory.contests.get((kind, name), Contest())
         return contest.wait(self._clock.monotonic()) > 0
 
     def _record_correction(
-        self, kind: str, name: str, writer: str, memory: _IsolationMemory
+        self, kind: str, name: str, writer: str, memory: IsolationMemory
     ) -> Correction:
         contest = memory.contests.get((kind, name), Contest())
         memory.contests[kind, name] = contest.after_restoration(self._clock.monotonic(), writer)
@@ -312,7 +305,7 @@ class IsolationWriter:
     # ---- NetworkPolicies that are not part of the isolation
 
     async def _remove_stale_policies(
-        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: _IsolationMemory
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
     ) -> None:
         """Delete NetworkPolicies of ours that are no longer desired."""
         for live in list(self._cache.list_objects(NETWORK_POLICIES, namespace)):
@@ -322,7 +315,7 @@ class IsolationWriter:
                 memory.observed.pop((NETWORK_POLICIES, name), None)
 
     async def _remove_foreign_policies(
-        self, namespace: str, isolation: IsolationSpec, memory: _IsolationMemory
+        self, namespace: str, isolation: IsolationSpec, memory: IsolationMemory
     ) -> tuple[Correction, ...]:
         """Delete foreign NetworkPolicies that allow traffic: policies add up, so they open ours."""
         removed = []
@@ -356,7 +349,7 @@ class IsolationWriter:
     # ---- what is reported
 
     def _forbidden_result(
-        self, namespace: str, memory: _IsolationMemory, error: Forbidden
+        self, namespace: str, memory: IsolationMemory, error: Forbidden
     ) -> StepResult:
         """The result for a 403; a new RoleBinding takes some seconds to take effect."""
         now = self._clock.monotonic()
@@ -369,7 +362,7 @@ class IsolationWriter:
         text = f"the operator is not allowed to write to namespace {namespace}: {error.message}"
         return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
-    def _contest_result(self, memory: _IsolationMemory) -> StepResult | None:
+    def _contest_result(self, memory: IsolationMemory) -> StepResult | None:
         """Contested, if others change an object again after each restoration; else None."""
         now = self._clock.monotonic()
         memory.contests = {
@@ -399,7 +392,7 @@ class IsolationWriter:
             phase.POLICIES, "PoliciesApplied", f"{text}; {others}" if others else text
         )
 
-    def _is_settling(self, memory: _IsolationMemory, result: StepResult) -> bool:
+    def _is_settling(self, memory: IsolationMemory, result: StepResult) -> bool:
         """Whether the quota is not in force yet, and for less than `_SETTLING_SECONDS`."""
         if result.condition.reason != "QuotaPending":
             memory.unsettled_since = None

@@ -15,7 +15,8 @@ Called by `environment_reconciler` (step namespace) and `deletion`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from windlass.base import failpoint
 from windlass.environments import owned_objects, ownership, phase, step
@@ -32,6 +33,23 @@ from windlass.objects.resources import NAMESPACES
 from windlass.runtime.owned import OwnedObjects
 
 _REQUEUE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceResult:
+    """The result of step namespace."""
+
+    result: StepResult
+    live: Object | None = None  # the namespace; None = there is none yet
+    corrections: tuple[Correction, ...] = ()  # drift of its labels that was restored
+
+
+@dataclass(slots=True)
+class NamespaceMemory:
+    """What is remembered of the namespace of one Environment."""
+
+    # The Pod Security labels that we applied last; empty = none yet.
+    pod_security: Mapping[str, str] = field(default_factory=dict)
 
 
 class NamespaceManager:
@@ -51,10 +69,6 @@ class NamespaceManager:
         self._owned = owned
         self._naming = naming
         self._field_manager = field_manager
-        # By namespace: the Pod Security labels that we applied last.
-        self._pod_security: dict[str, dict[str, str]] = {}
-        # Namespaces whose labels were restored and not yet reported (`take_corrections`).
-        self._corrected: set[str] = set()
 
     async def ensure(
         self,
@@ -62,16 +76,17 @@ class NamespaceManager:
         owner: Ownership,
         pod_security: str,
         used: Iterable[str],
-    ) -> tuple[StepResult, Object | None]:
-        """Create or restore the namespace of an Environment; it is None if there is none yet.
+        memory: NamespaceMemory,
+    ) -> NamespaceResult:
+        """Create or restore the namespace of an Environment.
 
         `used` are namespaces that must not become one.
         """
         try:
-            return await self._ensure(identity, owner, pod_security, used)
+            return await self._ensure(identity, owner, pod_security, used, memory)
         except Forbidden as error:
             text = f"the operator is not allowed to create or update the namespace: {error.message}"
-            return step.retrying(phase.NAMESPACE, "CreateForbidden", text), None
+            return NamespaceResult(step.retrying(phase.NAMESPACE, "CreateForbidden", text))
 
     async def _ensure(
         self,
@@ -79,49 +94,36 @@ class NamespaceManager:
         owner: Ownership,
         pod_security: str,
         used: Iterable[str],
-    ) -> tuple[StepResult, Object | None]:
+        memory: NamespaceMemory,
+    ) -> NamespaceResult:
         """Restore the namespace that exists, else choose a name and create it."""
         existing = self._existing_name(identity, owner.uid)
         if existing:
             desired = owned_objects.namespace(existing, owner, pod_security)
-            if self._has_pod_security_drift(desired):
-                self._corrected.add(existing)
+            is_drift = self._has_pod_security_drift(desired, memory)
             live = await self._restore(desired)
-            self._pod_security[existing] = owned_objects.pod_security_labels(desired)
-            return _namespace_result(live), live
+            memory.pod_security = owned_objects.pod_security_labels(desired)
+            corrections = (Correction("Namespace", existing),) if is_drift else ()
+            return NamespaceResult(_namespace_result(live), live, corrections)
         claims = await self._claims(identity)
         choice = naming.choose_namespace(identity, owner.uid, claims, self._naming, used=used)
         if choice.refusal:
-            return step.failed(phase.NAMESPACE, choice.refusal, choice.message), None
+            return NamespaceResult(step.failed(phase.NAMESPACE, choice.refusal, choice.message))
         claim = claims.get(choice.name)
         # An Environment of the same name was deleted; its namespace still terminates.
         if claim is not None and claim.uid != owner.uid:
-            return _predecessor_result(choice.name), None
+            return NamespaceResult(_predecessor_result(choice.name))
         desired = owned_objects.namespace(choice.name, owner, pod_security)
         created = await self._create(desired) if claim is None else await self._restore(desired)
-        return (
-            (_namespace_result(created), created)
-            if created is not None
-            else (_name_conflict_result(choice.name), None)
-        )
+        if created is None:
+            return NamespaceResult(_name_conflict_result(choice.name))
+        return NamespaceResult(_namespace_result(created), created)
 
-    def take_corrections(self, name: str) -> tuple[Correction, ...]:
-        """The corrections of a namespace since the last call."""
-        if name not in self._corrected:
-            return ()
-        self._corrected.discard(name)
-        return (Correction("Namespace", name),)
-
-    def forget(self, name: str) -> None:
-        """Drop what is remembered of a namespace that is gone."""
-        self._corrected.discard(name)
-        self._pod_security.pop(name, None)
-
-    def _has_pod_security_drift(self, desired: Object) -> bool:
+    def _has_pod_security_drift(self, desired: Object, memory: NamespaceMemory) -> bool:
         """Whether others changed the Pod Security labels that we applied."""
-        name, levels = desired["metadata"]["name"], owned_objects.pod_security_labels(desired)
-        live = self._cache.namespace(name) or desired
-        return self._pod_security.get(name) == levels and not (
+        levels = owned_objects.pod_security_labels(desired)
+        live = self._cache.namespace(desired["metadata"]["name"]) or desired
+        return memory.pod_security == levels and not (
             levels.items() <= owned_objects.pod_security_labels(live).items()
         )
 

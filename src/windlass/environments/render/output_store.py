@@ -55,7 +55,7 @@ class ChartOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredOutput:
+class StoredOutput:
     """An output as its Secret holds it."""
 
     inputs: str
@@ -68,45 +68,49 @@ class _StoredOutput:
         return len(self.packed) <= MOST_BYTES
 
 
+@dataclass(slots=True)
+class OutputMemory:
+    """The last output of one namespace: read from its Secret, written to it, or too large."""
+
+    stored: StoredOutput | None = None
+
+
 class OutputStore:
-    """Stores the last output of every namespace, in its Secret and in memory."""
+    """Stores the last output of every namespace in its Secret."""
 
     def __init__(self, api: Api, *, field_manager: str) -> None:
         self._api = api
         self._field_manager = field_manager
-        # By namespace: outputs read from Secrets, written to them, or too large for one.
-        self._outputs: dict[str, _StoredOutput] = {}
 
-    async def get(self, namespace: str, owner: Ownership) -> ChartOutput | None:
+    async def get(
+        self, namespace: str, owner: Ownership, memory: OutputMemory
+    ) -> ChartOutput | None:
         """The output that was applied last in `namespace`; None if there is none to read."""
-        stored = self._outputs.get(namespace) or await self._read_secret(namespace, owner)
+        stored = memory.stored or await self._read_secret(namespace, owner)
         text = await asyncio.to_thread(_unpack, stored.packed) if stored is not None else None
         if stored is None or text is None:
             return None
-        self._outputs[namespace] = stored
+        memory.stored = stored
         return ChartOutput(stored.inputs, text, stored.notes)
 
-    async def store(self, namespace: str, owner: Ownership, output: ChartOutput) -> bool:
+    async def store(
+        self, namespace: str, owner: Ownership, output: ChartOutput, memory: OutputMemory
+    ) -> bool:
         """Store an output unless it is stored already; whether it survives a restart."""
-        previous = self._outputs.get(namespace)
-        if previous is not None and previous.inputs == output.inputs:
-            return previous.fits
+        if memory.stored is not None and memory.stored.inputs == output.inputs:
+            return memory.stored.fits
         # Without a timestamp: the same output gives the same bytes, and no write.
         packed = await asyncio.to_thread(gzip.compress, output.text, mtime=0)
-        stored = _StoredOutput(output.inputs, packed, output.notes)
+        stored = StoredOutput(output.inputs, packed, output.notes)
         if stored.fits:
             obj = _secret(namespace, owner, stored)
             failpoint.reach("environments.chart.before")
             await self._api.apply(SECRETS, obj, field_manager=self._field_manager)
             failpoint.reach("environments.chart.after")
-        self._outputs[namespace] = stored
+        memory.stored = stored
         return stored.fits
 
-    def forget(self, namespace: str) -> None:
-        """Drop the output of a namespace that is gone, together with its Secret."""
-        self._outputs.pop(namespace, None)
-
-    async def _read_secret(self, namespace: str, owner: Ownership) -> _StoredOutput | None:
+    async def _read_secret(self, namespace: str, owner: Ownership) -> StoredOutput | None:
         try:
             secret = await self._api.get(SECRETS, NAME, namespace)
         except NotFound:
@@ -114,14 +118,14 @@ class OutputStore:
         data = secret.get("data") or {}
         if owner_uid(secret) != owner.uid:
             return None  # of an earlier Environment with the same name, or copied
-        return _StoredOutput(
+        return StoredOutput(
             _decode_base64(data.get(_INPUTS_KEY)).decode("ascii", "replace"),
             _decode_base64(data.get(_OUTPUT_KEY)),
             _decode_notes(_decode_base64(data.get(_NOTES_KEY))),
         )
 
 
-def _secret(namespace: str, owner: Ownership, stored: _StoredOutput) -> Object:
+def _secret(namespace: str, owner: Ownership, stored: StoredOutput) -> Object:
     notes = msgspec.json.encode(stored.notes)
     data = {_INPUTS_KEY: stored.inputs.encode(), _OUTPUT_KEY: stored.packed, _NOTES_KEY: notes}
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}

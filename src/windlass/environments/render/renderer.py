@@ -8,7 +8,7 @@ part for templates of type helm.
 `BundleRenderer` decides whether to render at all. The inputs are the files that the template
 needs, the template, the values and the target. The same inputs are not rendered twice, in
 whatever commit they are, and a refused render is refused again without a new attempt. The last
-result is kept for as long as its Environment exists. Parsing YAML keeps a processor busy, so it
+result is kept for as long as its namespace exists. Parsing YAML keeps a processor busy, so it
 runs off the event loop.
 
 `ChartRenderer` turns the files of a chart into objects as text. With the same inputs the stored
@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from windlass.api.kinds.project_sources import Template
 from windlass.base.clock import Clock
@@ -35,7 +35,7 @@ from windlass.environments.render.api_capabilities import CapabilitiesCache
 from windlass.environments.render.helm import Helm
 from windlass.environments.render.helm_command import Release
 from windlass.environments.render.manifests import RenderRefused
-from windlass.environments.render.output_store import ChartOutput, OutputStore
+from windlass.environments.render.output_store import ChartOutput, OutputMemory, OutputStore
 from windlass.environments.source import template_files
 from windlass.environments.source.commits import (
     RENDER,
@@ -72,7 +72,12 @@ class ChartRenderer:
         self._outputs = outputs
 
     async def render(
-        self, request: RenderRequest, tree: str, contents: Mapping[str, bytes], target: BundleTarget
+        self,
+        request: RenderRequest,
+        tree: str,
+        contents: Mapping[str, bytes],
+        target: BundleTarget,
+        memory: OutputMemory,
     ) -> ChartOutput:
         """The objects of a chart as text; `tree` is the digest of its files in `contents`."""
         inputs = helm_command.inputs_digest(
@@ -82,7 +87,7 @@ class ChartRenderer:
             request.values,
             (request.release, target.namespace),
         )
-        stored = await self._outputs.get(target.namespace, target.owner)
+        stored = await self._outputs.get(target.namespace, target.owner, memory)
         if stored is not None and stored.inputs == inputs:
             return stored
         first, second = await self._run_helm(request, contents, target.namespace)
@@ -90,14 +95,12 @@ class ChartRenderer:
         stable = await asyncio.to_thread(generated_values.stabilize, first, second, previous)
         return ChartOutput(inputs, stable.output, stable.notes)
 
-    async def store(self, output: ChartOutput, target: BundleTarget) -> tuple[str, ...]:
+    async def store(
+        self, output: ChartOutput, target: BundleTarget, memory: OutputMemory
+    ) -> tuple[str, ...]:
         """Store the output that is about to be applied; returns its notes for the status."""
-        is_stored = await self._outputs.store(target.namespace, target.owner, output)
+        is_stored = await self._outputs.store(target.namespace, target.owner, output, memory)
         return output.notes if is_stored else (*output.notes, _NOT_STORED)
-
-    def forget(self, namespace: str) -> None:
-        """Drop the output of a namespace that is gone."""
-        self._outputs.forget(namespace)
 
     async def _run_helm(
         self, request: RenderRequest, contents: Mapping[str, bytes], namespace: str
@@ -119,7 +122,7 @@ REFUSALS = (SpecRefused, RenderRefused, BundleRefused)
 
 
 @dataclass(frozen=True, slots=True)
-class _RenderedBundle:
+class RenderedBundle:
     """The result of the last render of an Environment, and its inputs."""
 
     commit: str  # the commit whose files were read last; may be newer than the render
@@ -134,6 +137,17 @@ class _RenderedBundle:
             return self.result
         # Raised again and again: its traceback would grow with every reconcile.
         raise self.result.with_traceback(None)
+
+
+@dataclass(slots=True, eq=False)
+class RenderMemory:
+    """What is remembered of rendering for one namespace, from one reconcile to the next.
+
+    Compared by identity: a render that began for another namespace of the same name is not taken.
+    """
+
+    last: RenderedBundle | None = None  # refusals included
+    output: OutputMemory = field(default_factory=OutputMemory)
 
 
 class BundleRenderer:
@@ -152,46 +166,46 @@ class BundleRenderer:
         self._calls = calls
         self._metrics = metrics
         self._clock = clock
-        # Last result of each Environment, refusals included; until `forget`.
-        self._rendered: dict[Key, _RenderedBundle] = {}
 
     async def render(
-        self, context: EnvironmentContext, commits: tuple[SourceCommit, ...], target: BundleTarget
+        self,
+        context: EnvironmentContext,
+        commits: tuple[SourceCommit, ...],
+        target: BundleTarget,
+        memory: RenderMemory,
     ) -> Bundle:
         """The bundle of an Environment at its resolved commits; raises one of REFUSALS."""
         request = _render_request(context)
         name = spec.template_source_name(context.project, request.template)
         source = next(commit for commit in commits if commit.name == name)
-        previous = self._rendered.get(context.key)
+        previous = memory.last
         if previous is not None and (previous.request, previous.target) != (request, target):
             previous = None  # its files may be the same, but have to be rendered anew
         if previous is None or previous.commit != source.commit:
             previous = await self._calls.result(
                 context.key,
                 RENDER,
-                (source, request, target),
-                functools.partial(self._render_commit, context, source, previous, request, target),
+                (source, request, target, memory),
+                functools.partial(
+                    self._render_commit, context, source, previous, request, target, memory.output
+                ),
             )
-            self._rendered[context.key] = previous
+            memory.last = previous
         return previous.bundle()
 
-    def forget(self, key: Key) -> None:
-        """Drop the last result: the Environment is gone, or a refusal shall be checked again."""
-        self._rendered.pop(key, None)
+    def cancel(self, key: Key) -> None:
+        """Cancel a render that is under way: the Environment is gone, or it shall begin anew."""
         self._calls.forget(key)
-
-    def forget_namespace(self, namespace: str) -> None:
-        """Drop what is stored of a namespace that is gone."""
-        self._charts.forget(namespace)
 
     async def _render_commit(
         self,
         context: EnvironmentContext,
         source: SourceCommit,
-        previous: _RenderedBundle | None,
+        previous: RenderedBundle | None,
         request: RenderRequest,
         target: BundleTarget,
-    ) -> _RenderedBundle:
+        memory: OutputMemory,
+    ) -> RenderedBundle:
         started = self._clock.monotonic()
         sources = spec.desired_sources(context.project, context.environment)
         desired = next(candidate for candidate in sources if candidate.name == source.name)
@@ -209,26 +223,30 @@ class BundleRenderer:
         # Another commit with the same files: nothing is rendered, nothing restarts.
         if files.contents is None and previous is not None:
             return replace(previous, commit=source.commit)
-        result = await self._build(request, files, target)
+        result = await self._build(request, files, target, memory)
         if isinstance(result, Bundle):
             self._metrics.record_render(self._clock.monotonic() - started, request.template.type)
         else:
             self._metrics.record_render_rejection(result.reason)
-        return _RenderedBundle(source.commit, request, target, files.tree, result)
+        return RenderedBundle(source.commit, request, target, files.tree, result)
 
     async def _build(
-        self, request: RenderRequest, files: SourceFiles, target: BundleTarget
+        self,
+        request: RenderRequest,
+        files: SourceFiles,
+        target: BundleTarget,
+        memory: OutputMemory,
     ) -> Bundle | RenderRefused | BundleRefused:
         contents = files.contents or {}
         try:
             if request.template.type == "manifest":
                 return await asyncio.to_thread(_bundle_from_manifests, contents, target)
-            output = await self._charts.render(request, files.tree, contents, target)
+            output = await self._charts.render(request, files.tree, contents, target, memory)
             bundle = await asyncio.to_thread(
                 _bundle_from_chart, output.text, target, request.template.path, contents
             )
             # Not sooner: a refused output must not replace the stored one of what runs.
-            notes = await self._charts.store(output, target)
+            notes = await self._charts.store(output, target, memory)
             return replace(bundle, notes=(*bundle.notes, *notes))
         except (RenderRefused, BundleRefused) as error:
             return error

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.environments.manifests import OWNER
 from windlass.environments.render import output_store
-from windlass.environments.render.output_store import ChartOutput, OutputStore
+from windlass.environments.render.output_store import ChartOutput, OutputMemory, OutputStore
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR, Object
 
@@ -35,8 +35,18 @@ class Server:
         return obj
 
 
-def _kept(server: Any) -> OutputStore:
-    return OutputStore(server, field_manager="us")
+class Kept:
+    """The store of an operator, and what that remembers of one namespace."""
+
+    def __init__(self, server: Any) -> None:
+        self.store_of_all = OutputStore(server, field_manager="us")
+        self.memory = OutputMemory()
+
+    async def get(self) -> ChartOutput | None:
+        return await self.store_of_all.get(PLACE, OWNER, self.memory)
+
+    async def store(self, output: ChartOutput) -> bool:
+        return await self.store_of_all.store(PLACE, OWNER, output, self.memory)
 
 
 OUTPUT = ChartOutput("one", b"kind: A" * 99, ("something differs",))
@@ -45,42 +55,42 @@ OUTPUT = ChartOutput("one", b"kind: A" * 99, ("something differs",))
 async def test_another_operator_finds_what_the_first_kept() -> None:
     """Text, hash and notes; it is asked for once."""
     server = Server()
-    assert await _kept(server).get(PLACE, OWNER) is None
-    assert await _kept(server).store(PLACE, OWNER, OUTPUT)
-    other = _kept(server)
-    assert await other.get(PLACE, OWNER) == OUTPUT
+    assert await Kept(server).get() is None
+    assert await Kept(server).store(OUTPUT)
+    other = Kept(server)
+    assert await other.get() == OUTPUT
     reads = server.reads
-    assert await other.get(PLACE, OWNER) == OUTPUT
+    assert await other.get() == OUTPUT
     assert server.reads == reads
-    other.forget(PLACE)
+    other.memory = OutputMemory()  # as with a namespace that is recreated
     server.stored = None
-    assert await other.get(PLACE, OWNER) is None
+    assert await other.get() is None
 
 
 async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
     """And it is told that a restart will not find it."""
     server = Server()
-    kept = _kept(server)
+    kept = Kept(server)
     large = ChartOutput("one", random.Random(1).randbytes(output_store.MOST_BYTES + 1))
-    assert not await kept.store(PLACE, OWNER, large)
+    assert not await kept.store(large)
     assert server.stored is None
-    assert await kept.get(PLACE, OWNER) == large
-    assert not await kept.store(PLACE, OWNER, large)
+    assert await kept.get() == large
+    assert not await kept.store(large)
 
 
 @pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])
 async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
     """So does what carries the mark of another Environment; without notes the rest counts."""
     server = Server()
-    await _kept(server).store(PLACE, OWNER, OUTPUT)
+    await Kept(server).store(OUTPUT)
     assert server.stored is not None
     whole = server.stored["data"]["output"]
     server.stored["data"]["output"] = whole[:-8] if spoiled == "cut" else spoiled
-    assert await _kept(server).get(PLACE, OWNER) is None
+    assert await Kept(server).get() is None
     server.stored["data"]["output"] = whole
     server.stored["data"]["notes"] = spoiled
-    found = await _kept(server).get(PLACE, OWNER)
+    found = await Kept(server).get()
     assert found is not None
     assert (found.text, found.notes) == (OUTPUT.text, ())
     server.stored["metadata"]["annotations"] = {}
-    assert await _kept(server).get(PLACE, OWNER) is None
+    assert await Kept(server).get() is None

@@ -17,7 +17,7 @@ from windlass.environments.bundle.bundle import Bundle, BundleRefused
 from windlass.environments.preconditions import EnvironmentContext
 from windlass.environments.render.api_capabilities import ApiCapabilities
 from windlass.environments.render.output_store import OutputStore
-from windlass.environments.render.renderer import BundleRenderer, ChartRenderer
+from windlass.environments.render.renderer import BundleRenderer, ChartRenderer, RenderMemory
 from windlass.environments.source.commits import SourceFiles
 from windlass.environments.status import SourceCommit
 from windlass.kube.errors import NotFound
@@ -81,18 +81,20 @@ class Around:
 
     def record_render_rejection(self, *_: Any) -> None: ...
 
-    def rendering(self) -> BundleRenderer:
+    def rendering(self) -> tuple[BundleRenderer, RenderMemory]:
         """That of an operator that has just been started."""
         around: Any = self
         charts = ChartRenderer(around, around, OutputStore(around, field_manager="us"))
-        return BundleRenderer(around, charts, PendingCalls(lambda _: None), around, around)
+        calls = PendingCalls(lambda _: None)
+        return BundleRenderer(around, charts, calls, around, around), RenderMemory()
 
 
-async def _bundle(rendering: BundleRenderer, commit: str) -> Bundle:
+async def _bundle(rendering: tuple[BundleRenderer, RenderMemory], commit: str) -> Bundle:
+    renderer, memory = rendering
     commits = (SourceCommit("primary", "main", commit, "x"),)
     while True:
         try:
-            return await rendering.render(_SUBJECT, commits, PLACE)
+            return await renderer.render(_SUBJECT, commits, PLACE, memory)
         except Pending:
             await asyncio.sleep(0.001)
 
@@ -107,4 +109,14 @@ async def test_what_is_refused_does_not_take_the_place_of_what_runs() -> None:
     assert await _bundle(first, "good") == runs
     with pytest.raises(BundleRefused):
         await _bundle(around.rendering(), "bad")
+    assert await _bundle(around.rendering(), "good") == runs
+
+
+async def test_a_recreated_namespace_gets_its_output_stored_again() -> None:
+    """Its Secret went with the old one; without it a restart would draw anew for what runs."""
+    around = Around()
+    renderer, _ = around.rendering()
+    await _bundle((renderer, RenderMemory()), "good")
+    around.stored = None
+    runs = await _bundle((renderer, RenderMemory()), "good")
     assert await _bundle(around.rendering(), "good") == runs
