@@ -15,7 +15,7 @@ from tests.support.cluster import dev_command as commands
 from tests.support.cluster import node as nodes
 from tests.support.processes import windlass_command
 from windlass.base.clock import SystemClock
-from windlass.environments.probe import enforcement, probe_objects
+from windlass.environments.probe import enforcement
 from windlass.environments.probe.network_probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -31,7 +31,7 @@ ABSENT = "Not/An/Image"
 
 
 def _left(desk: LocalCluster) -> list[Any]:
-    path = f"/api/v1/namespaces?labelSelector={probe_objects.SELECTOR}"
+    path = f"/api/v1/namespaces?labelSelector={enforcement.SELECTOR}"
     found: list[Any] = json.loads(desk.api.request(path).text)["items"]
     return found
 

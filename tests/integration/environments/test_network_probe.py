@@ -15,7 +15,7 @@ from tests.support.processes import windlass_command
 from tests.support.processes.polling import eventually
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
-from windlass.environments.probe import probe_objects
+from windlass.environments.probe import enforcement
 from windlass.environments.probe.network_probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -34,14 +34,14 @@ async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
 
 
 async def _places(api: Api) -> list[Object]:
-    return await api.list(NAMESPACES, label_selector=probe_objects.SELECTOR)
+    return await api.list(NAMESPACES, label_selector=enforcement.SELECTOR)
 
 
 async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
     """No verdict is made up; the namespaces go, and those of another probe stay."""
     run = secrets.token_hex(4)
-    name = probe_objects.namespace_names(run)[0]
-    busy = probe_objects.namespace_object(name, run)
+    name = enforcement.namespace_names(run)[0]
+    busy = enforcement.namespace_object(name, run)
     other = await api.create(NAMESPACES, busy, field_manager="test")
     told: list[str] = []
     probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, report=told.append)

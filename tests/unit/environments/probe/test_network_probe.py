@@ -10,14 +10,11 @@ import pytest
 
 from tests.unit.runtime.fakes import LoopClock
 from windlass.base.errors import Retryable
-from windlass.environments.probe.enforcement import ProbeObservation
-from windlass.environments.probe.network_probe import _CallLogs
-from windlass.environments.probe.probe_namespaces import ProbeNamespaceManager, ProbeNamespaces
-from windlass.kube.errors import NotFound, Unavailable
+from windlass.environments.probe.enforcement import Caller, ProbeObservation
+from windlass.environments.probe.network_probe import CallLogs, ProbeNamespaces
+from windlass.kube.errors import Unavailable
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-GONE = NotFound(404, "NotFound", "gone")
 
 
 class Logs:
@@ -40,7 +37,8 @@ def _log(way: str, *numbers: int) -> str:
 
 
 async def _sight(**answers: list[str | Exception]) -> ProbeObservation:
-    listening = _CallLogs(Logs(**answers), LoopClock(), ProbeNamespaces("run"), 5.0)  # type: ignore[arg-type]
+    callers: dict[Caller, str] = {"stranger": "there", "neighbour": "here"}
+    listening = CallLogs(Logs(**answers), LoopClock(), callers, 5.0)  # type: ignore[arg-type]
     return await listening.wait_until("shut")
 
 
@@ -64,14 +62,14 @@ async def test_why_one_caller_is_not_heard_is_told_though_the_other_one_is() -> 
 
 
 class Cluster:
-    """An API server that knows namespaces; `disturb` is called at each of its verbs."""
+    """An API server that knows namespaces; `disturb` is called when they are listed."""
 
-    def __init__(self, disturb: Callable[[str], Any] = lambda verb: None) -> None:
+    def __init__(self) -> None:
         self.places: dict[str, dict[str, Any]] = {}
         self.stays = False
         self.answers = asyncio.Event()
         self.answers.set()
-        self._disturb = disturb
+        self.disturb: Callable[[], Any] = lambda: None
 
     async def create(self, gvr: object, obj: dict[str, Any], *, field_manager: str) -> Any:
         if obj["kind"] == "Namespace":
@@ -84,25 +82,20 @@ class Cluster:
         self.places[obj["metadata"]["name"]] = obj
         obj["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
-    async def get(self, gvr: object, name: str) -> Any:
-        self._disturb("get")
-        if name not in self.places:
-            raise GONE
-        return self.places[name]
-
     async def delete(self, gvr: object, name: str, *, uid: str) -> None:
         if not self.stays:
             del self.places[name]
 
     async def list(self, gvr: object, *, label_selector: str) -> list[Any]:
+        self.disturb()
         return list(self.places.values())
 
 
 def _held(cluster: Cluster, told: list[str]) -> asyncio.Task[None]:
-    keeper = ProbeNamespaceManager(cluster, LoopClock(), told.append)  # type: ignore[arg-type]
+    places = ProbeNamespaces(cluster, LoopClock(), told.append, "run")  # type: ignore[arg-type]
 
     async def hold() -> None:
-        async with keeper.create("run"):
+        async with places.create():
             await asyncio.Event().wait()
 
     return asyncio.create_task(hold())
@@ -141,14 +134,16 @@ async def test_who_does_not_wait_for_the_end_is_told_what_stays(pause: int) -> N
 
 async def test_a_credential_that_cannot_be_renewed_hides_nothing() -> None:
     """What stays is told, and the error of the block itself arrives."""
+    cluster, told = Cluster(), list[str]()
 
-    def disturb(verb: str) -> None:
-        raise Retryable("CredentialPluginFailed", "the credential plugin failed")
+    def disturb() -> None:
+        if told:  # cleaning up has begun
+            raise Retryable("CredentialPluginFailed", "the credential plugin failed")
 
-    cluster, told = Cluster(disturb), list[str]()
-    keeper = ProbeNamespaceManager(cluster, LoopClock(), told.append)  # type: ignore[arg-type]
+    cluster.disturb = disturb
+    places = ProbeNamespaces(cluster, LoopClock(), told.append, "run")  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
-        async with keeper.create("run") as places:
+        async with places.create():
             raise ZeroDivisionError
-    assert places.leftovers == list(cluster.places)
+    assert list(places.leftovers) == list(cluster.places)
     assert any("the credential plugin failed" in text for text in told)

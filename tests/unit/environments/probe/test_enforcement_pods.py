@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from windlass.environments.probe import probe_objects
-from windlass.environments.probe.probe_objects import RunningPod
+from windlass.environments.probe import enforcement
 
 
 def _with(**status: Any) -> dict[str, Any]:
-    pod = probe_objects.server_pod("place", "image", "word")
+    pod = enforcement.server_pod("place", "image", "word")
     return {**pod, "spec": {**pod["spec"], "nodeName": "one"}, "status": status}
 
 
@@ -23,7 +22,7 @@ def _container(**state: Any) -> dict[str, Any]:
 
 def test_addresses_are_no_part_of_the_script() -> None:
     """What the cluster says is handed over as a variable."""
-    pod = probe_objects.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
+    pod = enforcement.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
     container = pod["spec"]["containers"][0]
     assert {"name": "ADDRESS", "value": "10.0.0.7"} in container["env"]
     assert "10.0.0.7" not in container["command"][-1]
@@ -31,33 +30,31 @@ def test_addresses_are_no_part_of_the_script() -> None:
 
 
 def test_a_pod_that_runs() -> None:
-    """It has an address and a node."""
-    assert probe_objects.running_pod(_with(phase="Running", podIP="10.0.0.7")) == RunningPod(
-        "10.0.0.7", "one"
-    )
-    assert probe_objects.running_pod(_with(phase="Running")) is None
-    assert probe_objects.running_pod(_with(phase="Pending", podIP="10.0.0.7")) is None
+    """It has an address."""
+    assert enforcement.is_running(_with(phase="Running", podIP="10.0.0.7"))
+    assert not enforcement.is_running(_with(phase="Running"))
+    assert not enforcement.is_running(_with(phase="Pending", podIP="10.0.0.7"))
 
 
 def test_why_a_pod_does_not_run() -> None:
     """In the words of the kubelet or the scheduler; only a node may still come."""
     pull = {"reason": "ErrImagePull", "message": "no such image"}
-    found = probe_objects.pod_problem(_with(**_container(waiting=pull)))
+    found = enforcement.pod_problem(_with(**_container(waiting=pull)))
     assert found is not None
     assert (found.reason, found.may_heal) == ("ImagePullFailed", False)
     assert "no such image" in found.message
     row = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes"}
-    found = probe_objects.pod_problem(_with(phase="Pending", conditions=[row]))
+    found = enforcement.pod_problem(_with(phase="Pending", conditions=[row]))
     assert found is not None
     assert found.may_heal
     ended = {"exitCode": 127, "message": "the image does not contain nc\n"}
-    found = probe_objects.pod_problem(_with(**_container(terminated=ended)))
+    found = enforcement.pod_problem(_with(**_container(terminated=ended)))
     assert found is not None
     assert found.message == "pod server exited with code 127: the image does not contain nc"
-    found = probe_objects.pod_problem(_with(phase="Failed", reason="Evicted"))
+    found = enforcement.pod_problem(_with(phase="Failed", reason="Evicted"))
     assert found is not None
     assert "Evicted" in found.message
-    assert probe_objects.pod_problem(_with(phase="Pending")) is None
+    assert enforcement.pod_problem(_with(phase="Pending")) is None
 
 
 @pytest.mark.parametrize(("answer", "rest"), [("word", "0.3"), ("", "1")])
@@ -70,7 +67,7 @@ def test_the_pace_of_a_caller(answer: str, rest: str, tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o700)
-    pod = probe_objects.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
+    pod = enforcement.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
     (container,) = pod["spec"]["containers"]
     variables = {row["name"]: row["value"] for row in container["env"]}
     subprocess.run(

@@ -6,11 +6,11 @@ from typing import Any
 
 from windlass.environments.isolation import network_policies
 from windlass.environments.isolation.network_policies import ClusterNetwork
-from windlass.environments.probe import probe_objects
+from windlass.environments.probe import enforcement
 
 
 def _live(run: str, created: str, **metadata: Any) -> dict[str, Any]:
-    live = probe_objects.namespace_object(probe_objects.namespace_names(run)[0], run)
+    live = enforcement.namespace_object(enforcement.namespace_names(run)[0], run)
     return {**live, "metadata": {**live["metadata"], "creationTimestamp": created, **metadata}}
 
 
@@ -22,7 +22,7 @@ def test_only_what_is_marked_and_old_is_left_over() -> None:
     going = _live("going", "2026-01-01T00:00:00Z", deletionTimestamp="now")
     plain = _live("plain", "2026-01-01T00:00:00Z", labels={"team": "a"})
     labelled = _live("labelled", "2026-01-01T00:00:00Z", name="production")
-    left, fresh = probe_objects.other_runs([own, old, young, going, plain, labelled], own)
+    left, fresh = enforcement.other_runs([own, old, young, going, plain, labelled], own)
     assert left == [old]
     assert fresh == [young]
 
@@ -30,7 +30,7 @@ def test_only_what_is_marked_and_old_is_left_over() -> None:
 def test_the_fence_is_that_of_environments() -> None:
     """What is measured is what is used."""
     specs = {
-        row["metadata"]["name"]: row["spec"] for row in probe_objects.isolation_policies("place")
+        row["metadata"]["name"]: row["spec"] for row in enforcement.isolation_policies("place")
     }
     assert specs == network_policies.desired_policies((), ClusterNetwork(), web_egress=False)
     assert {"default-policy", "allow-same-namespace"} <= specs.keys()
