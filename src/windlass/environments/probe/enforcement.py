@@ -54,6 +54,7 @@ PROBE_LABEL = "windlass.dev/check"
 RUN_LABEL = "windlass.dev/check-run"
 SELECTOR = f"{PROBE_LABEL}=network-probe"
 
+_LEVEL = "pod-security.kubernetes.io/enforce"
 _ACCOUNT = "probe"
 # By number: with a user name of the image the kubelet cannot check runAsNonRoot.
 _USER = 65532
@@ -311,8 +312,7 @@ def namespace_names(run: str) -> tuple[str, str]:
 
 def namespace_object(name: str, run: str) -> Object:
     """A namespace of a run, complete with labels when it is created."""
-    level = {"pod-security.kubernetes.io/enforce": "restricted"}
-    labels = {PROBE_LABEL: "network-probe", RUN_LABEL: run, **level}
+    labels = {PROBE_LABEL: "network-probe", RUN_LABEL: run, _LEVEL: "restricted"}
     return _object("v1", "Namespace", name, labels=labels)
 
 
