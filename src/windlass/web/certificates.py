@@ -1,4 +1,4 @@
-"""Certificate authority of our own and the server certificates it signs.
+"""Certificate authority of our own and the certificates it signs.
 
 Everything is PEM bytes in and PEM bytes out, and time is a parameter, so that a renewal
 is decided the same way everywhere: once two thirds of a certificate's life are over.
@@ -30,7 +30,7 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", r
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A server certificate with its key."""
+    """A certificate of a server or a client, with its key."""
 
     cert_pem: bytes
     key_pem: bytes = field(repr=False)
@@ -67,15 +67,29 @@ class Authority:
         now: datetime,
         days: int,
     ) -> Leaf:
-        """A fresh key and a certificate for exactly these names and addresses."""
+        """A fresh key and a server certificate for exactly these names and addresses."""
+        subject = _name([*dns_names, *ip_addresses][0])
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        return self._sign(subject, [usage, _alternatives(dns_names, ip_addresses)], now, days)
+
+    def issue_client(self, user: str, groups: Sequence[str], now: datetime, days: int) -> Leaf:
+        """A fresh key and a certificate from which an API server takes `user` and `groups`."""
+        names = [(NameOID.COMMON_NAME, user), *((NameOID.ORGANIZATION_NAME, it) for it in groups)]
+        subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in names])
+        return self._sign(
+            subject, [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])], now, days
+        )
+
+    def _sign(
+        self, subject: x509.Name, extensions: list[x509.ExtensionType], now: datetime, days: int
+    ) -> Leaf:
         issuer, issuer_key = _read_cert(self.cert_pem), _read_key(self.key_pem)
         key = ec.generate_private_key(ec.SECP256R1())
         end = min(now + timedelta(days=days), issuer.not_valid_after_utc)
-        subject = _name([*dns_names, *ip_addresses][0])
         builder = _builder(subject, issuer.subject, key.public_key(), now, end)
-        for extension in _leaf_extensions(key.public_key(), issuer_key.public_key()):
+        identifiers = _leaf_extensions(key.public_key(), issuer_key.public_key())
+        for extension in (*identifiers, *extensions):
             builder = builder.add_extension(extension, critical=_is_critical(extension))
-        builder = builder.add_extension(_alternatives(dns_names, ip_addresses), critical=False)
         return Leaf(_cert_pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key))
 
     def signed(self, cert_pem: bytes) -> bool:
@@ -153,7 +167,6 @@ def _leaf_extensions(
     return (
         x509.BasicConstraints(ca=False, path_length=None),
         _usage(signs_certificates=False),
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
         x509.SubjectKeyIdentifier.from_public_key(public_key),
         x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key),
     )

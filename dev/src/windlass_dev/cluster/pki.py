@@ -7,19 +7,17 @@ cluster. Files are written into a directory that gets its final name when it is 
 
 from __future__ import annotations
 
-import ipaddress
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from windlass.base.errors import WindlassError
+from windlass.web.certificates import Authority, Leaf
 
 SERVICE_ADDRESS = "10.0.0.1"
 
@@ -61,7 +59,7 @@ def ensure_pki(directory: Path, addresses: Sequence[str] = ()) -> None:
     _write_pair(draft, "ca", authority)
     _write_pair(draft, "server", _issue_server_pair(authority, addresses))
     _write_pair(draft, "admin", issue_client_pair(authority, "admin", ["system:masters"]))
-    _write(draft / "service-account.key", _private_pem(rsa.generate_private_key(65537, 2048)))
+    _write(draft / "service-account.key", _token_key())
     draft.rename(directory)
 
 
@@ -76,10 +74,7 @@ def issue_client_pair(authority: KeyPair, user: str, groups: Sequence[str]) -> K
     """Issue a client certificate from which the API server takes `user` and `groups`."""
     for field, value in (("user", user), *(("group", group) for group in groups)):
         _check_name(field, value)
-    subject = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
-    subject += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    return _sign_leaf(authority, x509.Name(subject), [usage])
+    return _pair(_load(authority).issue_client(user, groups, _valid_from(), _LEAF_DAYS))
 
 
 def _check_name(field: str, value: str) -> None:
@@ -92,80 +87,29 @@ def _check_name(field: str, value: str) -> None:
 
 
 def _issue_server_pair(authority: KeyPair, addresses: Sequence[str]) -> KeyPair:
-    names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
     all_addresses = (*_SERVER_ADDRESSES, *addresses)
-    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in all_addresses]
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    return _sign_leaf(authority, subject, [usage, x509.SubjectAlternativeName(names)])
+    return _pair(_load(authority).issue(_SERVER_NAMES, all_addresses, _valid_from(), _LEAF_DAYS))
 
 
 def create_authority() -> KeyPair:
     """Create a certificate authority."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "windlass dev")])
-    builder = _builder(subject, subject, key, _AUTHORITY_DAYS)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
-    builder = builder.add_extension(
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-    )
-    return KeyPair(_public_pem(builder.sign(key, hashes.SHA256())), _private_pem(key))
+    return _pair(Authority.create("windlass dev", _valid_from(), _AUTHORITY_DAYS))
 
 
-def _sign_leaf(
-    authority: KeyPair, subject: x509.Name, extensions: list[x509.ExtensionType]
-) -> KeyPair:
-    issuer = x509.load_pem_x509_certificate(authority.certificate)
-    issuer_key = serialization.load_pem_private_key(authority.key, password=None)
-    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(subject, issuer.subject, key, _LEAF_DAYS)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
-    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
-    builder = builder.add_extension(
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-    )
-    for extension in extensions:
-        builder = builder.add_extension(extension, critical=False)
-    return KeyPair(_public_pem(builder.sign(issuer_key, hashes.SHA256())), _private_pem(key))
+def _valid_from() -> datetime:
+    return datetime.now(UTC) - timedelta(days=1)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=days))
-    )
+def _load(authority: KeyPair) -> Authority:
+    return Authority.load(authority.certificate, authority.key)
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+def _pair(issued: Authority | Leaf) -> KeyPair:
+    return KeyPair(issued.cert_pem, issued.key_pem)
 
 
-def _public_pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
-    return key.private_bytes(
+def _token_key() -> bytes:
+    return rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
