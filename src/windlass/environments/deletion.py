@@ -31,9 +31,8 @@ from windlass.base.clock import Clock
 from windlass.environments import ownership
 from windlass.environments.metrics import ReconcileMetrics, parse_time
 from windlass.environments.namespace.namespace_manager import NamespaceManager, deletion_blockers
-from windlass.environments.namespace.naming import EnvironmentIdentity
 from windlass.environments.owned_cache import OwnedCache
-from windlass.environments.resource_cache import project_ref
+from windlass.environments.resource_cache import environment_identity
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, NotFound
 from windlass.objects.names import Key, Object
@@ -127,13 +126,6 @@ class EnvironmentDeletion:
         """How long ago the deletion was requested."""
         since = parse_time(obj["metadata"]["deletionTimestamp"])
         return max(0.0, (self._clock.now() - since).total_seconds())
-
-
-def environment_identity(obj: Object) -> EnvironmentIdentity:
-    """The identity of a stored Environment, by which its namespace is named."""
-    metadata = obj["metadata"]
-    project = str(project_ref(obj).get("name") or "")
-    return EnvironmentIdentity(metadata["namespace"], project, metadata["name"])
 
 
 def _object_key(obj: Object) -> Key:

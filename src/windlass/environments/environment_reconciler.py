@@ -22,7 +22,7 @@ from windlass.api.kinds import environment
 from windlass.api.kinds.project_limits import PodSecurity
 from windlass.base.clock import Clock
 from windlass.base.errors import Pending, WindlassError
-from windlass.environments import audit_log, deletion, phase, preconditions, spec, step
+from windlass.environments import audit_log, phase, preconditions, spec, step
 from windlass.environments import events as environment_events
 from windlass.environments import status as environment_status
 from windlass.environments.apply.apply_progress import ApplyResult
@@ -45,7 +45,7 @@ from windlass.environments.namespace.namespace_manager import NamespaceManager
 from windlass.environments.phase import PhaseContext
 from windlass.environments.preconditions import EnvironmentContext
 from windlass.environments.render.renderer import REFUSALS, BundleRenderer
-from windlass.environments.resource_cache import ResourceCache
+from windlass.environments.resource_cache import ResourceCache, environment_identity
 from windlass.environments.source.commits import CommitResolver
 from windlass.environments.spec import SpecRefused
 from windlass.environments.status import HOOK_STEPS, ReconcileReport
@@ -134,7 +134,7 @@ class EnvironmentReconciler:
             self._services.renderer.cancel(key)
             self._metrics.forget(key)
         elif obj is not None and not outcome.is_gone:
-            project = deletion.environment_identity(obj).project
+            project = environment_identity(obj).project
             self._metrics.record_reconcile(key, project, obj.get("status") or {}, outcome)
             audit_log.log_transition(obj, outcome, self._clock.monotonic() - started)
         return outcome
@@ -201,7 +201,7 @@ class EnvironmentReconciler:
         """Steps namespace and policies; the isolation is None if the run ends here."""
         memory = self._memories[context.key]
         ensured = await self._services.namespaces.ensure(
-            deletion.environment_identity(context.object),
+            environment_identity(context.object),
             context.owner,
             self._pod_security(context),
             self._cache.used_namespaces(),

@@ -16,6 +16,7 @@ from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.base.errors import WindlassError
 from windlass.environments import ownership
+from windlass.environments.namespace.naming import EnvironmentIdentity
 from windlass.objects.names import Key, Object
 from windlass.runtime.informer import Informer
 
@@ -113,3 +114,10 @@ def project_ref(stored: Object) -> Object:
     spec = stored.get("spec")
     ref = spec.get("projectRef") if isinstance(spec, dict) else None
     return ref if isinstance(ref, dict) else {}
+
+
+def environment_identity(obj: Object) -> EnvironmentIdentity:
+    """The identity of a stored Environment, by which its namespace is named."""
+    metadata = obj["metadata"]
+    project = str(project_ref(obj).get("name") or "")
+    return EnvironmentIdentity(metadata["namespace"], project, metadata["name"])

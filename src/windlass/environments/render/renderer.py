@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from windlass.api.kinds.project_sources import Template
 from windlass.base.clock import Clock
-from windlass.environments import deletion, spec
+from windlass.environments import spec
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle.bundle import Bundle, BundleRefused, BundleTarget
 from windlass.environments.metrics import ReconcileMetrics
@@ -36,6 +36,7 @@ from windlass.environments.render.helm import Helm
 from windlass.environments.render.helm_command import Release
 from windlass.environments.render.manifests import RenderRefused
 from windlass.environments.render.output_store import ChartOutput, OutputMemory, OutputStore
+from windlass.environments.resource_cache import environment_identity
 from windlass.environments.source import template_files
 from windlass.environments.source.commits import (
     RENDER,
@@ -256,7 +257,7 @@ def _render_request(context: EnvironmentContext) -> RenderRequest:
     template = spec.select_template(context.project, context.environment)
     values = helm_command.encode_values(template, context.environment)
     return RenderRequest(
-        template, values, helm_command.release_name(deletion.environment_identity(context.object))
+        template, values, helm_command.release_name(environment_identity(context.object))
     )
 
 
