@@ -55,8 +55,10 @@ def measure(ground: Ground) -> Iterator[Figure]:
                 for way in ways:
                     way.go()
         assert pulling.files() == fresh.files() == FILES
-    yield _figure("git pull + rsync -a --delete", ways[0], ways[1], ours.floor, at_least(5))
-    yield _figure("a fresh work tree + rsync -a --delete", ways[0], ways[2], ours.floor)
+    yield _figure("git pull + rsync -a --delete", ways[0], ways[1], ours.floor, at_least(1))
+    yield _figure(
+        "a fresh work tree + rsync -a --delete", ways[0], ways[2], ours.floor, at_least(8)
+    )
 
 
 @dataclass
