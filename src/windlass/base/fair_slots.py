@@ -63,17 +63,24 @@ class _Call:
 
 
 class FairSlots:
-    """The slots of one process: `most` in all, `most_per_host` for each host."""
+    """The slots of one process: `most` in all, `most_per_host` for each host.
+
+    Between two calls of its methods no waiting call could have a slot. So a new call concerns
+    itself alone, and costs the same however many wait.
+    """
 
     def __init__(self, most: int, most_per_host: int, *, min_seconds: float = MIN_SECONDS) -> None:
         self._most = most
         self._most_per_host = most_per_host
         self._min_seconds = min_seconds
         self._numbers = itertools.count()
-        # Calls without a slot, by namespace and host, longest wait first; no empty entries.
-        self._waiting: dict[tuple[str, str], dict[int, _Call]] = {}
+        # Calls without a slot by namespace, then by host, next one first; no empty entries.
+        self._waiting: dict[str, dict[str, dict[int, _Call]]] = {}
         # Calls with a slot, in the order in which they got it.
         self._running: dict[int, _Call] = {}
+        # How many of them each namespace has, and each host; no zeros.
+        self._by_namespace: Counter[str] = Counter()
+        self._by_host: Counter[str] = Counter()
         # Fires when the next call has run long enough to lose its slot.
         self._timer: asyncio.TimerHandle | None = None
 
@@ -82,10 +89,9 @@ class FairSlots:
         """Hold a slot for the block; SlotRevoked where it was taken away before the end."""
         loop = asyncio.get_running_loop()
         call = _Call(_NAMESPACE.get(), host, next(self._numbers), loop.create_future())
-        self._waiting.setdefault((call.namespace, host), {})[call.number] = call
         try:
             async with call.timeout:
-                self._assign()
+                self._add(call)
                 await call.granted
                 yield
         except TimeoutError as error:
@@ -94,55 +100,82 @@ class FairSlots:
             raise
         finally:
             self._remove(call)
-            self._assign()
 
-    def _assign(self) -> None:
-        """Give free slots to waiting calls; where none is free, revoke one for those who wait."""
-        while (call := self._next_call()) is not None:
-            self._take_from_line(call)
-            self._running[call.number] = call
-            call.began_at = asyncio.get_running_loop().time()
-            if not call.granted.done():  # else its caller was cancelled and is about to remove it
-                call.granted.set_result(None)
+    def _add(self, call: _Call) -> None:
+        if len(self._running) < self._most and self._has_slot(call.host):
+            self._grant(call)
+            return
+        hosts = self._waiting.setdefault(call.namespace, {})
+        hosts.setdefault(call.host, {})[call.number] = call
         self._revoke_excess()
+
+    def _remove(self, call: _Call) -> None:
+        """Forget a call that ended, in line or with a slot; the slot goes to the next call."""
+        if self._running.pop(call.number, None) is None:
+            self._take_from_line(call)
+            return
+        for counter, name in ((self._by_namespace, call.namespace), (self._by_host, call.host)):
+            counter[name] -= 1
+            if not counter[name]:
+                del counter[name]
+        next_call = self._next_call()
+        if next_call is not None:
+            self._take_from_line(next_call)
+            self._grant(next_call)
+        self._revoke_excess()
+
+    def _grant(self, call: _Call) -> None:
+        self._running[call.number] = call
+        self._by_namespace[call.namespace] += 1
+        self._by_host[call.host] += 1
+        call.began_at = asyncio.get_running_loop().time()
+        if not call.granted.done():  # else its caller was cancelled and is about to remove it
+            call.granted.set_result(None)
 
     def _next_call(self) -> _Call | None:
         """The waiting call that is next, by the table above; None where no slot is free for any."""
-        if len(self._running) >= self._most:
-            return None
-        by_namespace = Counter(call.namespace for call in self._running.values())
-        by_host = Counter(call.host for call in self._running.values())
-        first_of_each = (next(iter(line.values())) for line in self._waiting.values())
-        return min(
-            (call for call in first_of_each if not self._is_full(call.host, by_host)),
-            key=lambda call: (by_namespace[call.namespace], by_host[call.host], call.number),
-            default=None,
-        )
+        for namespace in self._by_need():
+            host = self._open_host(namespace)
+            if host is not None:
+                return next(iter(self._waiting[namespace][host].values()))
+        return None
 
-    def _is_full(self, host: str, by_host: Counter[str]) -> bool:
-        return bool(host) and by_host[host] >= self._most_per_host
+    def _by_need(self) -> Iterator[str]:
+        """Waiting namespaces, fewest running calls first; those without any as they came."""
+        yield from (name for name in self._waiting if name not in self._by_namespace)
+        served = [name for name in self._by_namespace if name in self._waiting]
+        yield from sorted(served, key=self._by_namespace.__getitem__)
+
+    def _open_host(self, namespace: str) -> str | None:
+        """The host that a namespace waits for with the fewest calls, if that has a free slot."""
+        hosts = self._waiting[namespace]
+        idle = next((host for host in hosts if host not in self._by_host), None)
+        if idle is not None:
+            return idle
+        host = min(hosts, key=self._by_host.__getitem__)
+        return host if self._has_slot(host) else None
+
+    def _has_slot(self, host: str) -> bool:
+        return not host or self._by_host[host] < self._most_per_host
 
     def _revoke_excess(self) -> None:
         """Revoke one slot in each full pool that a poorer namespace waits for."""
-        by_host = Counter(call.host for call in self._running.values())
-        for pool, namespaces in self._contested_pools(by_host).items():
-            calls = [call for call in self._running.values() if pool in ("", call.host)]
-            # One at a time: its end gives a slot to a waiting call, and brings us here again.
-            if not any(call.is_revoked for call in calls):
-                self._revoke(_excess_calls(calls, namespaces))
+        if len(self._by_namespace) == len(self._running):
+            return  # no namespace has two
+        running = list(self._running.values())
+        if len(running) >= self._most:
+            waiting = (name for name in self._waiting if self._open_host(name) is not None)
+            self._revoke_in(running, waiting)
+        for host in [host for host in self._by_host if not self._has_slot(host)]:
+            waiting = (name for name, hosts in self._waiting.items() if host in hosts)
+            self._revoke_in([call for call in running if call.host == host], waiting)
 
-    def _contested_pools(self, by_host: Counter[str]) -> dict[str, set[str]]:
-        """Full pools with the namespaces that wait for them; the pool of all calls is ""."""
-        pools: dict[str, set[str]] = {}
-        for namespace, host in self._waiting:
-            is_host_full = self._is_full(host, by_host)
-            if is_host_full or len(self._running) >= self._most:
-                pools.setdefault(host if is_host_full else "", set()).add(namespace)
-        return pools
-
-    def _revoke(self, excess: list[_Call]) -> None:
-        """Revoke the newest of the calls that ran long enough, or wait until the first has."""
-        now = asyncio.get_running_loop().time()
+    def _revoke_in(self, pool: list[_Call], waiting: Iterable[str]) -> None:
+        """Revoke the newest excess call that ran long enough, or wait until one has."""
+        # One at a time: its end gives a slot to a waiting call, and brings us here again.
+        if any(call.is_revoked for call in pool):
+            return
+        now, excess = asyncio.get_running_loop().time(), _excess_calls(pool, waiting)
         ripe = [call for call in excess if now - call.began_at >= self._min_seconds]
         if ripe:
             ripe[-1].is_revoked = True
@@ -162,22 +195,20 @@ class FairSlots:
         self._revoke_excess()
 
     def _take_from_line(self, call: _Call) -> None:
-        line = self._waiting[call.namespace, call.host]
+        """Remove a call from its line; the rest of its namespace goes behind the others."""
+        hosts = self._waiting.pop(call.namespace)
+        line = hosts.pop(call.host)
         del line[call.number]
-        if not line:
-            del self._waiting[call.namespace, call.host]
-
-    def _remove(self, call: _Call) -> None:
-        """Forget a call that ended, in line or with a slot."""
-        if self._running.pop(call.number, None) is None:
-            self._take_from_line(call)
+        if line:
+            hosts[call.host] = line
+        if hosts:
+            self._waiting[call.namespace] = hosts
 
 
-def _excess_calls(calls: list[_Call], waiting: Iterable[str]) -> list[_Call]:
-    """The calls of the richest namespace, if it has two more than the poorest that waits."""
-    count = Counter(call.namespace for call in calls)
-    poorest = min(count[namespace] for namespace in waiting)
-    richest, most = max(count.items(), key=lambda item: item[1])
-    if most < poorest + 2:
+def _excess_calls(pool: list[_Call], waiting: Iterable[str]) -> list[_Call]:
+    """The calls of the richest namespace, if it has two more than one that waits."""
+    count = Counter(call.namespace for call in pool)
+    richest, most = count.most_common(1)[0]
+    if most < 2 or not any(count[namespace] + 2 <= most for namespace in waiting):
         return []
-    return [call for call in calls if call.namespace == richest and call.host]
+    return [call for call in pool if call.namespace == richest and call.host]
