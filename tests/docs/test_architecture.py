@@ -1,14 +1,16 @@
-"""The room table of ARCHITECTURE.md is what the rooms say of themselves."""
+"""ARCHITECTURE.md is what the code is: rooms, walks, pure modules and every name."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 _ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", re.MULTILINE)
+_WALK_LINE = re.compile(r"((?:   )*)└─ (\w+(?:/\w+)*\.py) {2,}\S.*")
 
 
 def _table() -> dict[str, tuple[int, str]]:
@@ -82,6 +84,53 @@ def test_everything_the_map_names_exists() -> None:
     assert (
         not values - _defined() - kinds - {path.name for path in (_ROOT / "src/windlass").iterdir()}
     )
+
+
+def _walks() -> list[list[tuple[int, str]]]:
+    """Depth and file of every line, for each picture that is a tree from its first line on."""
+    pictures = re.findall(r"```\n(└─ .*?)\n```", (_ROOT / "ARCHITECTURE.md").read_text(), re.DOTALL)
+    return [[_walk_line(line) for line in picture.splitlines()] for picture in pictures]
+
+
+def _walk_line(line: str) -> tuple[int, str]:
+    found = _WALK_LINE.fullmatch(line)
+    assert found is not None, f"not a line of a walk: {line}"
+    return len(found[1]) // 3, found[2]
+
+
+def _with_parents(walk: list[tuple[int, str]]) -> Iterator[tuple[str, str]]:
+    """Every file with the one it is indented below."""
+    above: list[str] = []
+    for depth, file in walk:
+        assert depth <= len(above), f"{file} is indented too far"
+        del above[depth:]
+        if above:
+            yield above[-1], file
+        above.append(file)
+
+
+def _imported(file: str) -> set[str]:
+    """What a file imports anywhere, also in functions and for type checks; names included."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse((_ROOT / "src/windlass" / file).read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def test_every_file_of_a_walk_exists_and_is_imported_by_the_one_above() -> None:
+    """A newcomer who follows a walk finds each next file by its import."""
+    walks = _walks()
+    assert len(walks) == 4
+    for walk in walks:
+        assert 12 <= len(walk) <= 25
+        for _, file in walk:
+            assert (_ROOT / "src/windlass" / file).is_file(), file
+        for parent, file in _with_parents(walk):
+            module = _module(_ROOT / "src/windlass" / file)
+            assert module in _imported(parent), f"{parent} does not import {file}"
 
 
 def _module(file: Path) -> str:
