@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 
 from windlass.api.install.environment_objects import Stage
 from windlass.api.kinds import environment
@@ -97,6 +98,18 @@ class ReconcilerSettings:
     suspended: bool  # the operator changes nothing in the cluster
 
 
+@dataclass(slots=True)
+class Run:
+    """One run of the steps: each returns the next report, and sets here what later ones need."""
+
+    context: EnvironmentContext  # the Environment and its Project, when the run began
+    memory: EnvironmentMemory  # from earlier reconciles, for later ones
+    report: ReconcileReport  # results of the steps so far
+    isolation: IsolationSpec = field(init=False)  # set by step policies
+    resolved_at: float = field(init=False)  # set by step source: monotonic time
+    bundle: Bundle = field(init=False)  # set by step render
+
+
 class EnvironmentReconciler:
     """Reconciles all Environments; `on_correction` is called for each object with drift."""
 
@@ -174,32 +187,32 @@ class EnvironmentReconciler:
         """Run the steps in order until one ends the run; the results of all of them."""
         generation = context.object["metadata"].get("generation") or 0
         report = ReconcileReport(retry_at=_retry_request(context), generation=generation)
-        serves = bool(context.status.get("serving"))
+        run = Run(context, self._memories[context.key], report)
         # Two slots instead of one: resolving and rendering in between write nothing, and may
         # take long.
-        async with self._write_slots.acquire(
-            SlotPriority.SERVING if serves else SlotPriority.BEGINNING
+        for priority, steps in (
+            (SlotPriority.BEGINNING, (self._ensure_namespace, self._isolate)),
+            (None, (self._resolve_source, self._render)),
+            (SlotPriority.APPLYING, (self._apply, self._check_rollout)),
         ):
-            report, isolation = await self._prepare_namespace(context, report)
-        if isolation is None or _ends_run(report):
-            return report
-        report = await self._resolve_source(context, report)
-        if _ends_run(report):
-            return report
-        resolved_at = self._clock.monotonic()
-        report, bundle = await self._render(context, report, isolation)
-        if bundle is None:
-            return report
-        async with self._write_slots.acquire(
-            SlotPriority.SERVING if serves else SlotPriority.APPLYING
-        ):
-            return await self._apply(context, report, bundle, resolved_at)
+            async with self._write_slot(context, priority):
+                for run_step in steps:
+                    run.report = await run_step(run)
+                    if run.report.results[-1][1].ends_run:
+                        return run.report
+        return run.report
 
-    async def _prepare_namespace(
-        self, context: EnvironmentContext, report: ReconcileReport
-    ) -> tuple[ReconcileReport, IsolationSpec | None]:
-        """Steps namespace and policies; the isolation is None if the run ends here."""
-        memory = self._memories[context.key]
+    def _write_slot(
+        self, context: EnvironmentContext, priority: SlotPriority | None
+    ) -> AbstractAsyncContextManager[None]:
+        if priority is None:
+            return nullcontext()
+        serves = bool(context.status.get("serving"))
+        return self._write_slots.acquire(SlotPriority.SERVING if serves else priority)
+
+    async def _ensure_namespace(self, run: Run) -> ReconcileReport:
+        """Step namespace: it exists and carries the Environment's uid."""
+        context, memory = run.context, run.memory
         ensured = await self._services.namespaces.ensure(
             environment_identity(context.object),
             context.owner,
@@ -207,35 +220,30 @@ class EnvironmentReconciler:
             self._cache.used_namespaces(),
             memory.namespace,
         )
-        report = _add_result(report, "namespace", ensured.result)
+        report = _add_result(run.report, "namespace", ensured.result)
         if ensured.live is None:
-            return report, None
+            return report
         for correction in ensured.corrections:
             self._on_correction(context.object, correction)
         namespace, uid = ensured.live["metadata"]["name"], ensured.live["metadata"]["uid"]
         if memory.content.namespace_uid != uid:
             memory.content = ContentMemory(uid)
         report = replace(report, namespace=namespace, namespace_uid=uid)
-        report = _with_revision(
+        return _with_revision(
             report, context, self._services.applier.release_state(namespace).revision
         )
-        if ensured.result.ends_run:
-            return report, None
-        return await self._isolate(context, report)
 
-    async def _isolate(
-        self, context: EnvironmentContext, report: ReconcileReport
-    ) -> tuple[ReconcileReport, IsolationSpec | None]:
+    async def _isolate(self, run: Run) -> ReconcileReport:
         """Step policies: everything that isolates, before anything runs inside."""
-        memory = self._memories[context.key]
+        context, memory, report = run.context, run.memory, run.report
         try:
             memory.isolation = self._desired_isolation.compute(context, memory.isolation)
         except IsolationRefused as error:
             refused = step.failed(phase.POLICIES, error.reason, str(error))
-            return _add_result(report, "policies", refused), None
-        isolation = memory.isolation.spec
+            return _add_result(report, "policies", refused)
+        run.isolation = memory.isolation.spec
         isolated = await self._services.isolation.ensure(
-            report.namespace, context.owner, isolation, memory.content.isolation
+            report.namespace, context.owner, run.isolation, memory.content.isolation
         )
         for correction in isolated.corrections:
             self._on_correction(context.object, correction)
@@ -243,24 +251,23 @@ class EnvironmentReconciler:
         result = isolated.result
         if not result.ends_run and not self._settings.network.is_enforced:
             result = step.with_warning(result, _NOT_ENFORCED)
-        return _add_result(report, "policies", result), isolation
+        return _add_result(report, "policies", result)
 
     def _pod_security(self, context: EnvironmentContext) -> PodSecurity:
         return trust.pod_security(context.project, context.environment, self._settings.untrusted)
 
-    async def _resolve_source(
-        self, context: EnvironmentContext, report: ReconcileReport
-    ) -> ReconcileReport:
+    async def _resolve_source(self, run: Run) -> ReconcileReport:
         """Step source: the commit of each repository."""
+        context = run.context
         # Set before resolving: a branch that is missing now may exist at the next poll.
-        report = replace(report, poll_seconds=self._settings.poll_seconds)
+        report = replace(run.report, poll_seconds=self._settings.poll_seconds)
         try:
             desired = spec.desired_sources(context.project, context.environment)
             resolved = await self._services.commits.resolve(
                 context.key,
                 context.project.metadata.namespace,
                 desired,
-                at_once=self._is_refresh_requested(context),
+                at_once=self._is_refresh_requested(run),
             )
         except Pending as pending:
             _raise_unless_visible(pending, context)
@@ -270,6 +277,7 @@ class EnvironmentReconciler:
             return _add_result(report, "source", step.failed(error.kind, error.reason, str(error)))
         except WindlassError as error:
             return _add_result(report, "source", step.from_source_error(error))
+        run.resolved_at = self._clock.monotonic()
         if not any(source.follows_branch for source in desired):
             report = replace(report, poll_seconds=None)
         text, polling_error = "No build needed; images are used as the manifests name them", ""
@@ -281,10 +289,10 @@ class EnvironmentReconciler:
             replace(report, sources=resolved.sources, polling_error=polling_error), "source", result
         )
 
-    def _is_refresh_requested(self, context: EnvironmentContext) -> bool:
+    def _is_refresh_requested(self, run: Run) -> bool:
         """Whether an annotation requests new commits at once; a retry also drops what is cached."""
+        context, memory = run.context, run.memory
         retry = _retry_request(context)
-        memory = self._memories[context.key]
         if _is_retried(context) and memory.retry != retry:
             # Once: the reconciles that follow until it is handled need the answers to this one.
             memory.retry = retry
@@ -294,54 +302,42 @@ class EnvironmentReconciler:
         request = status.pending_request(context.status, status.object_annotations(context.object))
         return request is not None or _is_retried(context)
 
-    async def _render(
-        self, context: EnvironmentContext, report: ReconcileReport, isolation: IsolationSpec
-    ) -> tuple[ReconcileReport, Bundle | None]:
-        """Step render: the objects to apply; None if the manifests or the chart are refused."""
+    async def _render(self, run: Run) -> ReconcileReport:
+        """Step render: the objects to apply, from manifests or a chart."""
+        context, report, limits = run.context, run.report, run.isolation.container_limits
         target = BundleTarget(
             report.namespace,
             context.owner,
-            isolation.container_limits["default"],
+            limits["default"],
             restricted=self._pod_security(context) == "restricted",
             trusted=trust.is_trusted(context.environment),
             placement=trust.pod_placement(context.environment, self._settings.untrusted),
             cluster_access=self._services.cluster_access(),
-            max_limits=isolation.container_limits["max"],
+            max_limits=limits["max"],
         )
         try:
-            bundle = await self._services.renderer.render(
-                context, report.sources, target, self._memories[context.key].content.rendering
+            run.bundle = bundle = await self._services.renderer.render(
+                context, report.sources, target, run.memory.content.rendering
             )
         except Pending as pending:
             _raise_unless_visible(pending, context)
             text = "fetching and rendering the manifests"
-            return _add_result(
-                report, "render", step.pending(phase.DEPLOYMENT, "Rendering", text)
-            ), None
+            return _add_result(report, "render", step.pending(phase.DEPLOYMENT, "Rendering", text))
         except REFUSALS as error:
             kind = error.kind if isinstance(error, SpecRefused) else phase.DEPLOYMENT
-            return _add_result(report, "render", step.failed(kind, error.reason, str(error))), None
+            return _add_result(report, "render", step.failed(kind, error.reason, str(error)))
         except WindlassError as error:
-            return _add_result(report, "render", step.from_render_error(error)), None
+            return _add_result(report, "render", step.from_render_error(error))
         text = f"Rendered {format_count(len(bundle.all_members), 'object')}"
         report = _add_result(report, "render", step.success(phase.DEPLOYMENT, "Rendering", text))
         dropped = tuple(f"{name} is not applied" for name in bundle.dropped)
-        report = replace(report, unsupported=(*dropped, *bundle.notes), routes=bundle.routes)
-        return report, bundle
+        return replace(report, unsupported=(*dropped, *bundle.notes), routes=bundle.routes)
 
-    async def _apply(
-        self,
-        context: EnvironmentContext,
-        report: ReconcileReport,
-        bundle: Bundle,
-        resolved_at: float,
-    ) -> ReconcileReport:
-        """Steps preDeploy, prepare and workloads, then the rollout if they all succeeded.
-
-        `resolved_at` is the monotonic time at which the commits were known.
-        """
+    async def _apply(self, run: Run) -> ReconcileReport:
+        """Steps preDeploy, prepare and workloads."""
+        context, report, bundle = run.context, run.report, run.bundle
         namespace, before, is_retried = report.namespace, report.revision, _is_retried(context)
-        memory = self._memories[context.key].content.applied
+        memory = run.memory.content.applied
         if is_retried:
             await self._services.applier.restart_revision(namespace, context.owner, memory)
         applied = await self._services.applier.apply(
@@ -357,14 +353,11 @@ class EnvironmentReconciler:
         )
         report = replace(report, hooks=_hook_phases(report, bundle))
         self._record_apply(context, applied)
-        report = _add_apply_results(report, applied, bundle)
-        if applied.result is not None:
-            return report
-        if before.number != report.revision.number:
+        if applied.result is None and before.number != report.revision.number:
             self._metrics.record_rollout(
-                self._clock.monotonic() - resolved_at, _template_type(context)
+                self._clock.monotonic() - run.resolved_at, _template_type(context)
             )
-        return await self._check_rollout(context, report, bundle)
+        return _add_apply_results(report, applied, bundle)
 
     def _record_apply(self, context: EnvironmentContext, applied: ApplyResult) -> None:
         self._metrics.record_applied(applied.written)
@@ -372,24 +365,22 @@ class EnvironmentReconciler:
         for correction in applied.corrections:
             self._on_correction(context.object, correction)
 
-    async def _check_rollout(
-        self, context: EnvironmentContext, report: ReconcileReport, bundle: Bundle
-    ) -> ReconcileReport:
+    async def _check_rollout(self, run: Run) -> ReconcileReport:
         """Steps rollout and postDeploy; records in the release state what they found."""
+        context, report = run.context, run.report
         namespace, now = report.namespace, self._clock.now()
         waited_seconds = (now - (report.revision.began or now)).total_seconds()
         rollout = self._services.rollouts.check(
             namespace,
-            bundle,
+            run.bundle,
             waited_seconds,
-            self._memories[context.key].content.applied,
+            run.memory.content.applied,
             was_ready=report.phase_context.was_ready,
         )
         report = _add_result(report, "rollout", rollout.result)
         if not rollout.result.ends_run and "postDeploy" in (report.hooks or ()):
-            report = _add_result(
-                report, "postDeploy", await self._run_post_deploy_hooks(context, report, bundle)
-            )
+            result = await self._run_post_deploy_hooks(run, rollout.result)
+            report = _add_result(report, "postDeploy", result)
         last = report.results[-1][1]
         state = await self._services.applier.record_rollout(
             namespace, context.owner, rollout.completed, is_ready=not last.ends_run
@@ -403,19 +394,17 @@ class EnvironmentReconciler:
         # `phase_context` stays: whether the revision *was* ready is the state before this check.
         return replace(report, revision=state.revision, events=events)
 
-    async def _run_post_deploy_hooks(
-        self, context: EnvironmentContext, report: ReconcileReport, bundle: Bundle
-    ) -> StepResult:
+    async def _run_post_deploy_hooks(self, run: Run, rollout: StepResult) -> StepResult:
         """Step postDeploy; once all hooks are complete, its result is that of the rollout."""
         applied = await self._services.applier.run_post_deploy_hooks(
-            report.namespace,
-            context.owner,
-            bundle,
-            self._memories[context.key].content.applied,
-            is_retried=_is_retried(context),
+            run.report.namespace,
+            run.context.owner,
+            run.bundle,
+            run.memory.content.applied,
+            is_retried=_is_retried(run.context),
         )
-        self._record_apply(context, applied)
-        return applied.result or report.results[-1][1]
+        self._record_apply(run.context, applied)
+        return applied.result or rollout
 
 
 def _raise_unless_visible(pending: Pending, context: EnvironmentContext) -> None:
@@ -460,10 +449,6 @@ def _with_revision(
     was_degraded = context.status.get("phase") == "Degraded"
     phase_context = PhaseContext(was_ready=revision.ready is not None, was_degraded=was_degraded)
     return replace(report, revision=revision, phase_context=phase_context)
-
-
-def _ends_run(report: ReconcileReport) -> bool:
-    return report.results[-1][1].ends_run
 
 
 def _template_type(context: EnvironmentContext) -> str:
