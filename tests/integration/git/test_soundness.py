@@ -46,6 +46,20 @@ def test_a_cut_pack_makes_a_store_worthless(tmp_path: Path, suffix: str) -> None
     assert Store.open(store.directory).missing(ids) == ids
 
 
+def test_damage_inside_of_a_pack_is_found_by_whoever_reads_it(tmp_path: Path) -> None:
+    """Opening reads no pack, however large; a read verifies what it returns."""
+    store, ids = _filled(tmp_path / "store", PACK_FROM_OBJECTS)
+    (pack,) = (store.directory / "objects" / "pack").glob("*.pack")
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    pack.unlink()
+    pack.write_bytes(content)
+    again = Store.open(store.directory)
+    assert not again.missing(ids)
+    with pytest.raises(StoreCorrupt):
+        list(map(again.read_blob, ids))
+
+
 def test_a_cut_loose_object_makes_a_store_worthless(tmp_path: Path) -> None:
     """Also where the file still unpacks, but to something else than its name says."""
     store, (first, second, third) = _filled(tmp_path / "store", 3)
