@@ -1,7 +1,8 @@
-# The program git asks for a password, where descriptors can be opened anew: see
-# credential_helper.py, which says the same in Python. Started as `sh FILE PLACE get`; PLACE
-# is the path of the inherited descriptor. Nothing but what the shell does itself is used, so
-# no word of it is ever an argument of a program.
+# Credential helper of git: answers with user and password from the file PLACE. Started as
+# `sh FILE PLACE get`; `store` and `erase` do nothing. PLACE has blocks of `key=value` lines,
+# one block per host. A block is printed only if protocol and host, port included, are exactly
+# those of git's request, so a server that redirects git elsewhere learns nothing. Nothing but
+# what the shell does itself is used, so no word of it is ever an argument of a program.
 
 [ "$2" = get ] || exit 0
 

@@ -4,8 +4,9 @@ Nothing of the user's, the machine's or our own environment reaches git except t
 Values that are not secret go as command configuration, which overrules what a repository
 configures. Secrets go elsewhere:
 
-- user and password (also a token, also the proxy's) through the credential helper, which reads an
-  inherited descriptor and answers for one exact host;
+- user and password (also a token, also the proxy's) through the credential helper
+  (credential_helper.sh), which reads an inherited descriptor and answers for one exact host; where
+  a descriptor cannot be opened again, through a 0600 file in the private directory;
 - a bearer header through a 0600 file in the private directory, scoped to the remote's own
   address: git 2.39 has no other way that keeps it out of argv and environment.
 
@@ -21,14 +22,12 @@ import os
 import shlex
 import shutil
 import ssl
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote, urlsplit
 
-from windlass.git import credential_helper
 from windlass.git.credentials import Credentials, Proxy
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
@@ -101,6 +100,7 @@ def _is_other_running(pid: int) -> bool:
     return True
 
 
+_HELPER = Path(__file__).with_name("credential_helper.sh")
 _DESCRIPTORS = Path("/proc/self/fd")
 """On Linux an inherited descriptor can be opened again here and read from its beginning."""
 
@@ -187,7 +187,7 @@ def http_pairs(
         pinned = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
         pairs.append(("http.curloptResolve", f"{remote.host}:{remote.port}:{pinned}"))
     if helper_descriptor is not None:
-        pairs.append(("credential.helper", _helper_command(helper_descriptor)))
+        pairs.append(("credential.helper", _helper_command(helper_descriptor, directory)))
     return pairs
 
 
@@ -214,13 +214,13 @@ def _block(protocol: str, host: str, username: str, password: str) -> str:
     return f"protocol={protocol}\nhost={host}\nusername={username}\npassword={password}\n"
 
 
-def _helper_command(descriptor: int) -> str:
-    """The credential helper for git; the shell takes a tenth of Python's time, twice per call."""
-    program = Path(credential_helper.__file__)
-    if _DESCRIPTORS.is_dir():
-        path = str(_DESCRIPTORS / str(descriptor))
-        return "!exec " + shlex.join(["/bin/sh", str(program.with_suffix(".sh")), path])
-    return "!exec " + shlex.join([sys.executable, "-I", "-S", str(program), str(descriptor)])
+def _helper_command(descriptor: int, directory: PrivateDirectory) -> str:
+    """The credential helper for git; a shell script, because git starts it twice per call."""
+    known = _DESCRIPTORS / str(descriptor)
+    if not _DESCRIPTORS.is_dir():
+        content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        known = directory.write("credentials", content)
+    return "!exec " + shlex.join(["/bin/sh", str(_HELPER), str(known)])
 
 
 def _proxy_address(proxy: Proxy) -> str:

@@ -1,10 +1,10 @@
-"""Both programs that git may ask for a password, asked as git asks them."""
+"""The program that git asks for a password, asked as git asks it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,16 +24,18 @@ KNOWN = environment.helper_content(
 Ask = Callable[..., list[str]]
 
 
-@pytest.fixture(params=["sh", "python"])
-def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+@pytest.fixture(params=["descriptor", "file"])
+def ask(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Ask]:
     """What the helper answers to questions of one call, one after the other."""
-    if request.param == "python":
+    if request.param == "file":
         monkeypatch.setattr(environment, "_DESCRIPTORS", Path("/nonexistent"))
 
     def asked(*questions: str, operation: str = "get") -> list[str]:
         descriptor = files.anonymous_file(KNOWN)
         try:
-            command = environment._helper_command(descriptor).removeprefix("!")
+            command = environment._helper_command(descriptor, directory).removeprefix("!")
             return [
                 subprocess.run(
                     ["/bin/sh", "-c", f"{command} {operation}"],
@@ -47,7 +49,8 @@ def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
         finally:
             os.close(descriptor)
 
-    return asked
+    with environment.PrivateDirectory(tmp_path) as directory:
+        yield asked
 
 
 def test_one_exact_place_is_answered_as_often_as_it_is_asked(ask: Ask) -> None:

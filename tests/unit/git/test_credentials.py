@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.base import redaction
-from windlass.git import credential_helper, credentials, environment
+from windlass.git import credentials, environment
 from windlass.git.credentials import Credentials, Proxy
 from windlass.git.errors import SecretMalformed
 from windlass.git.format.remote import Remote
@@ -103,37 +103,6 @@ def test_other_proxies_are_malformed(address: bytes) -> None:
     """A user in the address would show in configuration."""
     with pytest.raises(SecretMalformed, match="address"):
         credentials.proxy_from_secret({"address": address})
-
-
-@pytest.mark.parametrize(
-    ("request_text", "answered"),
-    [
-        ("protocol=https\nhost=h:8443\n", True),
-        ("protocol=https\nhost=h:8443\nusername=u\npath=a\n", True),
-        ("protocol=https\nhost=h:8443\nusername=other\n", False),
-        ("protocol=http\nhost=h:8443\n", False),
-        ("protocol=https\nhost=h\n", False),
-        ("protocol=https\nhost=h:8443.evil\n", False),
-        ("protocol=https\nhost=H:8443\n", False),
-        ("protocol=https\n", False),
-        ("", False),
-    ],
-)
-def test_helper_answers_for_one_exact_place(request_text: str, answered: bool) -> None:
-    """Scheme, host and port must be the very ones."""
-    remote = Remote.parse("https://h:8443/a")
-    known = environment.helper_content(remote, Credentials("u", "p=w")).decode()
-    answer = credential_helper.answer(request_text, known)
-    assert answer == ("username=u\npassword=p=w\n" if answered else "")
-
-
-def test_helper_answers_for_the_proxy_with_its_own_password() -> None:
-    """The remote's password never goes to the proxy, nor the reverse."""
-    both = Credentials("u", "remote", proxy=Proxy("http://p:3128", "pu", "proxied"))
-    known = environment.helper_content(Remote.parse("https://h/a"), both).decode()
-    asked = credential_helper.answer("protocol=http\nhost=p:3128\nusername=pu\n", known)
-    assert asked == "username=pu\npassword=proxied\n"
-    assert credential_helper.answer("protocol=https\nhost=h\n", known).endswith("=remote\n")
 
 
 def test_bearer_header_is_scoped_and_quoted() -> None:
