@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import structlog
 from msgspec import structs
 
+from windlass import __version__
 from windlass.base.clock import Clock
 from windlass.base.redaction import process
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import state
 from windlass.gateways.agent.decisions import SyncCause
 from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.state import AppliedTree, AuditRecord
@@ -28,8 +29,11 @@ from windlass.git.errors import GitError
 NOT_SCANNED = "not scanned"
 NO_SCAN_NEEDED = "no scan needed"
 
+_LOG_MESSAGES = {"sync": "files synced", "rollback": "rolled back"}
 _MAX_AUTHOR_LENGTH = 128
 _MAX_LISTED = 20
+
+_log: Any = structlog.get_logger(__name__)
 
 
 class AuditLog:
@@ -106,10 +110,18 @@ class AuditLog:
 
     def write(self, record: AuditRecord | None, scan_result: str, reason: str = "") -> None:
         """Log a record, if there is one; `reason` is set if the gateway has not read the files."""
-        if record is not None:
-            state.write_audit_record(
-                record, scan_result, pod_uid=self._pod_uid, result=reason or "Synced"
-            )
+        if record is None:
+            return
+        fields = structs.asdict(record)
+        fields["time"] = record.time.isoformat()
+        _log.info(
+            _LOG_MESSAGES[record.action],
+            scan_result=scan_result,
+            result=reason or "Synced",
+            pod_uid=self._pod_uid,
+            agent_version=__version__,
+            **fields,
+        )
 
     async def _applied_fields(self, applied_tree: AppliedTree | None) -> dict[str, Any]:
         """The fields that describe the tree on the disk and the author of its commit."""

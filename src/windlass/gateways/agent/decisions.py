@@ -50,15 +50,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from windlass.gateways.wire.agent_report import AgentSyncStatus
 from windlass.gateways.wire.metadata import AgentMetadata
 
 StepKind = Literal["hold", "rest", "rollback", "plan", "sync", "scan"]
 
 
-@dataclass(frozen=True, slots=True)
-class SyncVersion:
-    """A commit under a routing: what a gateway is synced to."""
+class SyncVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit under a routing: what a gateway is synced to; stored in the agent's state."""
 
     commit: str
     profile_hash: str

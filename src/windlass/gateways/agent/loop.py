@@ -390,7 +390,7 @@ class AgentLoop:
 
     def _facts(self, turn_inputs: AgentInputs) -> StepFacts:
         state, applied = self._operations.state, self._operations.applied_tree
-        selection, rolled_back = turn_inputs.selection, state.rolled_back
+        selection = turn_inputs.selection
         return StepFacts(
             metadata=turn_inputs.metadata,
             gateway=turn_inputs.gateway,
@@ -401,9 +401,7 @@ class AgentLoop:
             scan_pending=not self._operations.is_scanned,
             trigger=state.trigger,
             rollback=state.rollback,
-            rolled_back_version=SyncVersion(rolled_back.commit, rolled_back.profile_hash)
-            if rolled_back is not None
-            else None,
+            rolled_back_version=state.rolled_back,
             planned_version=self._planned_version,
             repair_needed=self._drift.repair_needed,
             deletes_allowed=self._may_delete(turn_inputs),

@@ -21,7 +21,7 @@ from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent import state
 from windlass.gateways.agent.audit_log import NO_SCAN_NEEDED, NOT_SCANNED, AuditLog
-from windlass.gateways.agent.decisions import SyncCause, SyncVersion
+from windlass.gateways.agent.decisions import SyncCause
 from windlass.gateways.agent.gateway_answers import GatewayState
 from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
@@ -33,7 +33,6 @@ from windlass.gateways.agent.state import (
     AuditRecord,
     LastSync,
     PendingRollback,
-    VersionMark,
 )
 from windlass.gateways.agent.sync import PhaseTimer, PlannedSync, SyncEngine, SyncResult
 from windlass.gateways.tree import scan_rules
@@ -101,10 +100,8 @@ class GatewayOperations:
     @property
     def is_scanned(self) -> bool:
         """Whether the state records that the gateway has read everything on the disk."""
-        applied, read = self.applied_tree, self.state.read
-        if self.state.pending or applied is None:
-            return not self.state.pending
-        return read is not None and SyncVersion(read.commit, read.profile_hash) == applied.version
+        applied = self.applied_tree
+        return not self.state.pending and (applied is None or self.state.read == applied.version)
 
     async def load_state(self) -> None:
         """Read manifest and durable state; needs no lock on the volume."""
@@ -236,14 +233,8 @@ class GatewayOperations:
             raise Stalled("SnapshotFailed", f"{text}; omit the name to undo the last apply")
         pending, applied = self.state.undoing, self.applied_tree
         if pending is None or pending.value != value:
-            version = (
-                VersionMark(applied.version.commit, applied.version.profile_hash)
-                if applied
-                else None
-            )
-            pending = PendingRollback(
-                value, await run_in_thread(self._volume.newest_transaction), version
-            )
+            newest = await run_in_thread(self._volume.newest_transaction)
+            pending = PendingRollback(value, newest, applied.version if applied else None)
             # An undo that is impossible fails below; then no scan must stay pending for it.
             if await run_in_thread(self._volume.can_undo):
                 await self.update_state(undoing=pending, pending=tuple(sorted(ScanKind)))
@@ -307,8 +298,7 @@ class GatewayOperations:
         """Record the result of a scan; without a failure reason the gateway has read the disk."""
         read = self.state.read
         if not result.reason and self.applied_tree is not None:
-            version = self.applied_tree.version
-            read = VersionMark(version.commit, version.profile_hash)
+            read = self.applied_tree.version
             self._metrics.last_success.set(self._clock.now().timestamp())
         text = result.text or self.state.scan_result
         self._audit_log.write(self.state.audit, result.text or NO_SCAN_NEEDED, result.reason)

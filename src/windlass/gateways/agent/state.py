@@ -18,12 +18,10 @@ import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-import structlog
 
-from windlass import __version__
 from windlass.base import failpoint
 from windlass.gateways.agent.decisions import SyncVersion
 from windlass.gateways.tree.manifest import Manifest
@@ -31,10 +29,6 @@ from windlass.gateways.volume import data_directory, state_directory
 from windlass.gateways.volume.data_directory import DataDirectory
 from windlass.gateways.volume.state_directory import AGENT_STATE_PATH
 from windlass.gateways.wire.agent_report import SyncHistoryEntry
-
-_LOG_MESSAGES = {"sync": "files synced", "rollback": "rolled back"}
-
-_log: Any = structlog.get_logger(__name__)
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -60,31 +54,6 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     warnings: tuple[str, ...] = ()  # first warnings of plan and apply
 
 
-def write_audit_record(
-    record: AuditRecord, scan_result: str, *, pod_uid: str, result: str = "Synced"
-) -> None:
-    """Log the record; `result` is the reason if the gateway has not read the files."""
-    fields = msgspec.structs.asdict(record)
-    action = fields.pop("action")
-    fields["time"] = record.time.isoformat()
-    _log.info(
-        _LOG_MESSAGES[action],
-        action=action,
-        scan_result=scan_result,
-        result=result,
-        pod_uid=pod_uid,
-        agent_version=__version__,
-        **fields,
-    )
-
-
-class VersionMark(msgspec.Struct, frozen=True, rename="camel"):
-    """A `SyncVersion` as stored: a commit under a routing."""
-
-    commit: str
-    profile_hash: str
-
-
 class PendingRollback(msgspec.Struct, frozen=True, rename="camel"):
     """A rollback that was begun and not finished."""
 
@@ -93,7 +62,7 @@ class PendingRollback(msgspec.Struct, frozen=True, rename="camel"):
     # The transaction to undo.
     tx: str
     # The version that is undone; None without a manifest.
-    of: VersionMark | None
+    of: SyncVersion | None
 
 
 class LastSync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -117,7 +86,7 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     # Kinds of scans that the gateway still has to run.
     pending: tuple[str, ...] = ()
     # Version that the gateway has read; None if unknown.
-    read: VersionMark | None = None
+    read: SyncVersion | None = None
     # Branch or tag of the last sync.
     ref: str = ""
     # Result of the last scan, as it is published.
@@ -133,7 +102,7 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     # Rollback in progress; None otherwise.
     undoing: PendingRollback | None = None
     # Version that was rolled back and must not be synced again without a request.
-    rolled_back: VersionMark | None = None
+    rolled_back: SyncVersion | None = None
     # The gateway's first boot, which may rewrite files, is still to come (STA-8).
     boots: bool = False
     # Wall clock when all files were last compared by content, or first synced: a restart must

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from windlass.gateways.agent import state, status
+from windlass.gateways.agent.decisions import SyncVersion
 from windlass.gateways.agent.inputs import AgentIdentity
-from windlass.gateways.agent.state import AgentState, LastSync, VersionMark
+from windlass.gateways.agent.state import AgentState, LastSync
 from windlass.gateways.agent.status import GatewayCondition, StatusFacts
 from windlass.gateways.tree.live_tree import FileDrift
 from windlass.gateways.tree.manifest import Manifest, ManifestEntry
@@ -24,7 +25,7 @@ def _manifest(*paths: str) -> Manifest:
 def test_what_is_on_the_disk_is_not_yet_what_was_read() -> None:
     """Between apply and scan the two commits differ (SCN-5)."""
     memory = AgentState(
-        read=VersionMark(OLD, "q"),
+        read=SyncVersion(OLD, "q"),
         pending=("projects",),
         last_sync=LastSync(
             time=datetime(2030, 1, 1, tzinfo=UTC), seconds=2.46, added=1, modified=2, deleted=3
