@@ -29,7 +29,7 @@ from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.sync import SyncEngine
 from windlass.gateways.status import spec_check
 from windlass.gateways.tree import gateway_pod, globs
-from windlass.gateways.tree.deletes import DeleteAllowance, DeleteSafety
+from windlass.gateways.tree.deletes import DeleteAllowance
 from windlass.gateways.tree.gateway_pod import GatewayPod
 from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.manifest import Manifest
@@ -110,13 +110,7 @@ async def build_order(
         )
     hashed = routing.hash_routing(request.routing)
     policy = request.policy
-    safety = DeleteSafety(
-        delete_policy=policy.delete_policy,
-        max_deletes=policy.max_deletes,
-        max_delete_percent=policy.max_delete_percent,
-        api_token=request.api_token,
-        allowed=DeleteAllowance(commit, hashed) if allowed else None,
-    )
+    allowance = DeleteAllowance(commit, hashed) if allowed else None
     return SyncRequest(
         source=source,
         commit=commit,
@@ -125,7 +119,7 @@ async def build_order(
         routing_hash=hashed,
         pod=request.pod,
         cr_name=request.cr_name,
-        safety=safety,
+        safety=orders.delete_safety(policy, request.api_token, allowance),
         caps=orders.caps_from_policy(policy),
     )
 

@@ -7,17 +7,22 @@ first boot, which may rewrite what was synced before it (STA-8).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import structlog
 
 from windlass.base.clock import Clock
+from windlass.gateways.agent.gateway_answers import GatewayState
+from windlass.gateways.agent.inputs import AgentInputs
 from windlass.gateways.agent.operations import GatewayOperations
 from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.live_tree import FileDrift
 from windlass.gateways.wire.metadata import SyncPolicy
 
 _MAX_PATHS = 5
+# How often a gateway is asked whether its first boot is over.
+_BOOT_SECONDS = 5.0
 
 _log: Any = structlog.get_logger(__name__)
 
@@ -47,6 +52,22 @@ class DriftWatch:
         self.drift = FileDrift()
         self.repair_needed = False
 
+    async def run_due_checks(self, turn_inputs: AgentInputs, *, is_gateway_started: bool) -> float:
+        """Run the check that is due; return the seconds until the next one, 0 after a check."""
+        metadata = turn_inputs.metadata
+        if metadata is None or turn_inputs.selection is None or turn_inputs.is_paused:
+            return math.inf
+        boot_seconds = math.inf
+        if self._operations.state.boots:
+            if is_gateway_started and await self._check_after_boot(turn_inputs):
+                return 0.0
+            boot_seconds = _BOOT_SECONDS
+        due = self.due_seconds(metadata.policy)
+        if due == 0.0:
+            await self.check(metadata.policy, turn_inputs.excludes)
+            return 0.0
+        return min(boot_seconds, due if due is not None else math.inf)
+
     async def check(self, policy: SyncPolicy, excludes: GlobSet) -> None:
         """Check now, by content if that is due too."""
         everything = self._unhashed_seconds() >= policy.full_hash_seconds
@@ -55,10 +76,14 @@ class DriftWatch:
         is_repairable = bool(drift.modified or drift.missing) or removes_extra
         self.repair_needed = policy.drift_mode == "Remediate" and is_repairable
 
-    async def check_after_boot(self, excludes: GlobSet) -> None:
-        """Compare all files by content once; what the first boot rewrote needs a repair."""
-        drift = await self._find_drift(excludes, everything=True)
+    async def _check_after_boot(self, turn_inputs: AgentInputs) -> bool:
+        """Once the gateway runs, compare all files by content; its first boot may rewrite some."""
+        if await self._operations.scanner(turn_inputs.access).state() is not GatewayState.RUNNING:
+            return False
+        drift = await self._find_drift(turn_inputs.excludes, everything=True)
         self.repair_needed = bool(drift.modified or drift.missing)
+        await self._operations.update_state(boots=False)
+        return True
 
     def _unhashed_seconds(self) -> float:
         """Seconds since all files were compared by content; infinite if the clock was set back."""

@@ -14,8 +14,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import structlog
 
 from windlass.base.errors import Waiting
+from windlass.base.redaction import process as redactor
 from windlass.gateways.tree import gateway_pod, selection
 from windlass.gateways.tree.deletes import DeleteAllowance, DeleteSafety
 from windlass.gateways.tree.file_policy import Caps
@@ -24,8 +28,16 @@ from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.gateways.tree.plan import PlanTarget
 from windlass.gateways.tree.selection import GatewaySelection, SourceRevision
+from windlass.gateways.wire import metadata as metadatas
 from windlass.gateways.wire import routing as routings
-from windlass.gateways.wire.metadata import AgentMetadata, AuthType, CommitSource, SyncPolicy
+from windlass.gateways.wire.metadata import (
+    AgentMetadata,
+    AuthType,
+    CommitSource,
+    GatewayEndpoint,
+    InvalidMetadata,
+    SyncPolicy,
+)
 from windlass.gateways.wire.routing import Routing
 from windlass.git import credentials
 from windlass.git.commit_store import RemoteSource
@@ -37,6 +49,8 @@ _MAX_FILE_BYTES = 1024 * 1024
 _RETRY_SECONDS = 15.0
 _TOKEN_KEYS = ("token", "bearerToken", "password")
 _TRUST_KEYS = ("known_hosts", "ca.crt")
+
+_log: Any = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +195,56 @@ def caps_from_policy(policy: SyncPolicy) -> Caps:
     return Caps(policy.max_files, policy.max_file_bytes, policy.max_total_bytes)
 
 
-def delete_safety(metadata: AgentMetadata, pod: GatewayPod, api_token: str) -> DeleteSafety:
-    """The delete rules; an allowance may be annotated on the CR or on the gateway's pod."""
-    commit = metadata.source.commit if metadata.source is not None else ""
-    allowances = (metadata.overrides.mass_delete, pod.annotation("allow-mass-delete") or "")
-    allowed = bool(commit) and commit in allowances
+def delete_safety(
+    policy: SyncPolicy, api_token: str, allowed: DeleteAllowance | None
+) -> DeleteSafety:
+    """The delete rules of `spec.safety`; `api_token` is the name of the token used for scans."""
     return DeleteSafety(
-        delete_policy=metadata.policy.delete_policy,
-        max_deletes=metadata.policy.max_deletes,
-        max_delete_percent=metadata.policy.max_delete_percent,
+        delete_policy=policy.delete_policy,
+        max_deletes=policy.max_deletes,
+        max_delete_percent=policy.max_delete_percent,
         api_token=api_token,
-        allowed=DeleteAllowance(commit, metadata.routing_hash) if allowed else None,
+        allowed=allowed,
     )
 
 
 _DEFAULT_PERIOD_SECONDS = 30.0
+
+
+class NewestMetadata:
+    """The metadata of the last ConfigMap that could be decoded, and whether it still exists."""
+
+    def __init__(self) -> None:
+        # Keys of that ConfigMap, as the durable state stores them; None before any.
+        self.keys: dict[str, str] | None = None
+        # The same, decoded.
+        self._decoded: AgentMetadata | None = None
+        # The ConfigMap does not exist now; what it had is kept but not used.
+        self._is_missing = False
+
+    @property
+    def current(self) -> AgentMetadata | None:
+        """The metadata in force; None before any and while the ConfigMap does not exist."""
+        return None if self._is_missing else self._decoded
+
+    def update(self, keys: dict[str, str] | None) -> bool:
+        """Take the keys of the ConfigMap, None if it does not exist.
+
+        Keys that cannot be decoded are logged and ignored: the last valid ones stay in force, and
+        the result is False.
+        """
+        if keys is None:
+            if not self._is_missing:
+                _log.info("metadata ConfigMap not found; keeping current files")
+            self._is_missing = True
+            return True
+        try:
+            self._decoded = metadatas.decode(keys)
+        except InvalidMetadata as error:
+            _log.warning("invalid metadata", error=redactor.clean(str(error)))
+            return False
+        self.keys, self._is_missing = keys, False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +272,38 @@ class AgentInputs:
         if self.selection is None:
             return _DEFAULT_PERIOD_SECONDS
         return float(self.selection.sync_period_seconds)
+
+    @property
+    def is_profile_paused(self) -> bool:
+        return self.selection is not None and self.selection.paused
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether CR or profile is paused, or the CR is being deleted."""
+        metadata = self.metadata
+        return metadata is not None and (
+            metadata.paused or metadata.terminating or self.is_profile_paused
+        )
+
+    @property
+    def is_dry_run(self) -> bool:
+        return self.selection is not None and self.selection.dry_run
+
+    @property
+    def access(self) -> GatewayEndpoint:
+        """Where the gateway listens; the default before any metadata."""
+        return self.metadata.access if self.metadata is not None else GatewayEndpoint()
+
+    @property
+    def delete_allowance(self) -> DeleteAllowance | None:
+        """The allowance to delete many files, annotated on the CR or on the gateway's pod."""
+        metadata = self.metadata
+        if metadata is None or metadata.source is None:
+            return None
+        commit = metadata.source.commit
+        annotated = (metadata.overrides.mass_delete, self.pod.annotation("allow-mass-delete"))
+        is_allowed = bool(commit) and commit in annotated
+        return DeleteAllowance(commit, metadata.routing_hash) if is_allowed else None
 
     @property
     def system_name(self) -> str:
@@ -271,7 +352,7 @@ def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPath
         routing_hash=metadata.routing_hash,
         pod=inputs.pod,
         cr_name=identity.cr_name,
-        safety=delete_safety(metadata, inputs.pod, read_api_token_name(paths)),
+        safety=delete_safety(metadata.policy, read_api_token_name(paths), inputs.delete_allowance),
         caps=caps_from_policy(metadata.policy),
     )
 

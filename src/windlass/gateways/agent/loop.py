@@ -2,14 +2,19 @@
 
     loop (decides)  ->  operations (durable state and scans)  ->  sync (a commit onto the volume)
 
-Metadata, pod and disk are read again in every turn, so nothing is queued and nothing is replayed:
-the newest input counts (APP-11). An input that changes what a running sync is for ends it, if its
-commit point is still ahead. Faults delay the next try and never end the loop. The rules for the
-next step are in `decisions`. A failed step is retried after its delay, or at once when an input
-changes that it may depend on (`StepRetries`).
+One turn, from top to bottom:
 
-Reading order: `run` -> `_turn` -> `decisions.next_step` -> `_run_step`. Everything here runs on the
-event loop; whatever blocks is called through `run_in_thread`.
+1. `inputs`: metadata, pod and mounts are read again, so nothing is queued and nothing is replayed:
+   the newest input counts (APP-11);
+2. the first time, the volume is locked and an interrupted transaction completed;
+3. `decisions.next_step` chooses one step, or none;
+4. none: the status is published, and drift is checked if that is due;
+5. a step that failed with these inputs waits for its delay (`step_retries`);
+6. the step runs, then the next turn begins at once.
+
+An input that changes what a running sync is for interrupts it, if its commit point is still ahead.
+Faults delay the next try and never end the loop. Everything here runs on the event loop; whatever
+blocks is called through `run_in_thread`.
 """
 
 from __future__ import annotations
@@ -17,86 +22,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from windlass.base import memory
-from windlass.base.clock import Backoff, Clock
+from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError, error_id
-from windlass.base.redaction import process as redactor
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import decisions, failure_reasons, inputs, startup_gate, status
-from windlass.gateways.agent.decisions import (
-    NextStep,
-    StartFacts,
-    StepFacts,
-    SyncVersion,
-    VolumeContents,
-)
+from windlass.gateways.agent import decisions, inputs, startup_gate, status
+from windlass.gateways.agent.decisions import NextStep, StartFacts, StepFacts, SyncVersion
 from windlass.gateways.agent.drift_watch import DriftWatch
-from windlass.gateways.agent.gateway_answers import GatewayState
-from windlass.gateways.agent.inputs import AgentIdentity, AgentInputs, AgentPaths
+from windlass.gateways.agent.inputs import (
+    AgentIdentity,
+    AgentInputs,
+    AgentPaths,
+    NewestMetadata,
+    SyncRequest,
+)
 from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
 from windlass.gateways.agent.operations import GatewayOperations
 from windlass.gateways.agent.startup_gate import StartupGate
 from windlass.gateways.agent.status import GatewayCondition, StatusFacts, StatusWriter
+from windlass.gateways.agent.step_retries import CHECK_SECONDS, StepRetries
 from windlass.gateways.tree import plan as plans
-from windlass.gateways.tree.plan import Plan
-from windlass.gateways.wire import metadata as metadatas
-from windlass.gateways.wire.metadata import AgentMetadata, GatewayEndpoint, InvalidMetadata
-from windlass.objects.names import format_count
-
-FIRST_RETRY_SECONDS = 5.0
-MAX_RETRY_SECONDS = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class StepFailure:
-    """The last failed step: its inputs, its retry time, and the condition that was published."""
-
-    # `AgentInputs.retry_key` of the failed turn.
-    key: tuple[object, ...]
-    # Monotonic time before which the same inputs are not tried again.
-    until: float
-    condition: GatewayCondition
-
-
-class StepRetries:
-    """The retry state of the loop: the last failure and the backoff of its inputs."""
-
-    def __init__(self, clock: Clock, rng: random.Random) -> None:
-        self._clock = clock
-        # Grows with every failure of the same inputs; reset by a success and by other inputs.
-        self._backoff = Backoff(FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, rng)
-        # None once a step succeeded or there was nothing to do.
-        self.failure: StepFailure | None = None
-
-    def record_failure(
-        self, key: tuple[object, ...], condition: GatewayCondition, after: float | None
-    ) -> float:
-        """Record a failure; return the delay in seconds: `after`, or backoff where it is None."""
-        if self.failure is not None and self.failure.key != key:
-            self._backoff.healthy()
-        seconds = after if after is not None else self._backoff.next_seconds()
-        self.failure = StepFailure(key, self._clock.monotonic() + seconds, condition)
-        return seconds
-
-    def record_success(self) -> None:
-        """Forget the failure and reset the backoff."""
-        self._backoff.healthy()
-        self.failure = None
-
-    def wait_seconds(self, key: tuple[object, ...]) -> float:
-        """Seconds until a step for `key` may run; 0 for inputs that have not failed."""
-        if self.failure is None or self.failure.key != key:
-            return 0.0
-        return max(0.0, self.failure.until - self._clock.monotonic())
-
-
-_CHECK_SECONDS = 5.0
-_CREDENTIAL_REASONS = frozenset(("ScanUnauthorized", "WaitingForCredential"))
+from windlass.gateways.wire.metadata import AgentMetadata
 
 _log: Any = structlog.get_logger(__name__)
 
@@ -132,12 +82,8 @@ class AgentLoop:
         self._turn_ended = asyncio.Event()
         # Set once by `stop`; no turn begins after it.
         self._stopping = asyncio.Event()
-        # Keys of the newest metadata ConfigMap that could be decoded; stored in the durable state.
-        self._keys: dict[str, str] | None = None
-        # The same, decoded; None until any was received or loaded.
-        self._metadata: AgentMetadata | None = None
-        # The ConfigMap does not exist now; the decoded metadata is kept but not used.
-        self._is_metadata_missing = False
+        # Received from the watch, or loaded from the durable state.
+        self._metadata = NewestMetadata()
         # Inputs of the current or the last turn; None before the first.
         self._inputs: AgentInputs | None = None
         # Interrupt of the running step; None between two steps.
@@ -158,27 +104,15 @@ class AgentLoop:
     # inputs and requests from outside the loop
 
     def on_metadata(self, keys: dict[str, str] | None) -> None:
-        """Take the newest keys of the metadata ConfigMap; None when it does not exist.
-
-        Metadata that cannot be decoded is logged and ignored: the last valid one stays in force.
-        """
-        if keys is None:
-            if not self._is_metadata_missing:
-                _log.info("metadata ConfigMap not found; keeping current files")
-            self._is_metadata_missing = True
-        else:
-            try:
-                self._metadata = metadatas.decode(keys)
-            except InvalidMetadata as error:
-                _log.warning("invalid metadata", error=redactor.clean(str(error)))
-                return
-            self._keys, self._is_metadata_missing = keys, False
-            self._status_writer.set_target(
-                self._metadata.status_objects.get(self._identity.pod_name)
-            )
+        """Take the newest keys of the metadata ConfigMap; None when it does not exist."""
+        if not self._metadata.update(keys):
+            return
+        metadata = self._metadata.current
+        if metadata is not None:
+            self._status_writer.set_target(metadata.status_objects.get(self._identity.pod_name))
         self._wake.set()
         # A change that no sync depends on, such as a new status object, does not disturb the step.
-        if self._step_metadata != inputs.sync_relevant(self._current_metadata()):
+        if self._step_metadata != inputs.sync_relevant(metadata):
             self._interrupt_step()
 
     def stop(self) -> None:
@@ -191,7 +125,7 @@ class AgentLoop:
         """Poll the labels and annotations of the pod; wake the loop when they change."""
         pod = await run_in_thread(inputs.read_pod, self._identity, self._paths)
         while True:
-            await asyncio.sleep(_CHECK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             current = await run_in_thread(inputs.read_pod, self._identity, self._paths)
             if current != pod:
                 pod = current
@@ -201,9 +135,6 @@ class AgentLoop:
     def _interrupt_step(self) -> None:
         if self._interrupt is not None:
             self._interrupt.set()
-
-    def _current_metadata(self) -> AgentMetadata | None:
-        return None if self._is_metadata_missing else self._metadata
 
     # the loop
 
@@ -224,7 +155,7 @@ class AgentLoop:
     async def _load_state(self) -> None:
         """Load the durable state; its metadata counts until the watch delivers newer metadata."""
         await self._operations.load_state()
-        if self._keys is None and self._operations.state.metadata:
+        if self._metadata.keys is None and self._operations.state.metadata:
             self.on_metadata(dict(self._operations.state.metadata))
 
     async def _safe_turn(self) -> float:
@@ -245,7 +176,7 @@ class AgentLoop:
     async def _turn(self) -> float:
         """Read the inputs and run at most one step; return the seconds until the next turn."""
         self._inputs = turn_inputs = await run_in_thread(
-            inputs.read_inputs, self._current_metadata(), self._identity, self._paths
+            inputs.read_inputs, self._metadata.current, self._identity, self._paths
         )
         if not self._operations.is_started:
             await self._operations.start()
@@ -265,15 +196,16 @@ class AgentLoop:
 
     async def _save_metadata(self) -> None:
         """Store the metadata, so that a restart works while the API server is unreachable."""
-        if self._keys is not None and self._keys != self._operations.state.metadata:
-            await self._operations.update_state(metadata=self._keys)
+        keys = self._metadata.keys
+        if keys is not None and keys != self._operations.state.metadata:
+            await self._operations.update_state(metadata=keys)
 
     async def _has_new_credential(self, turn_inputs: AgentInputs) -> bool:
         """Whether the step failed for its API token and the token file was replaced since."""
         failure = self._retries.failure
-        if failure is None or failure.condition.reason not in _CREDENTIAL_REASONS:
+        if failure is None or not failure.is_for_credential:
             return False
-        return await self._operations.scanner(_gateway_access(turn_inputs)).has_new_token()
+        return await self._operations.scanner(turn_inputs.access).has_new_token()
 
     async def _run_interruptible(self, step: NextStep, turn_inputs: AgentInputs) -> None:
         """Run a step that newer metadata, a changed pod or `stop` may interrupt."""
@@ -281,9 +213,8 @@ class AgentLoop:
         self._step_metadata = inputs.sync_relevant(turn_inputs.metadata)
         try:
             # What arrived while the inputs were read found no interrupt to set.
-            if self._stopping.is_set() or self._step_metadata != inputs.sync_relevant(
-                self._current_metadata()
-            ):
+            newest = inputs.sync_relevant(self._metadata.current)
+            if self._stopping.is_set() or self._step_metadata != newest:
                 raise SyncInterrupted
             await self._run_step(step, turn_inputs, interrupt)
         except SyncInterrupted:
@@ -304,18 +235,29 @@ class AgentLoop:
     ) -> None:
         metadata = turn_inputs.metadata
         assert metadata is not None
-        if step.kind == "sync":
+        if step.kind == "rollback":
+            if await self._operations.rollback(metadata.overrides.rollback, metadata.trigger):
+                self._drift.mark_synced()
+        elif step.kind == "plan":
+            await self._plan(turn_inputs, metadata, interrupt)
+        elif step.kind == "sync":
             await self._sync(turn_inputs, metadata, interrupt)
-        elif step.kind == "scan":
+        else:
             self._publish_status(GatewayCondition("Syncing", "Scanning"))
             booting = not self._gate.is_open
             scanning = self._operations.scan(metadata.access, metadata.policy, is_booting=booting)
             await interrupt.run(scanning)
-        elif step.kind == "plan":
-            await self._plan(turn_inputs, metadata, interrupt)
-        else:
-            if await self._operations.rollback(metadata.overrides.rollback, metadata.trigger):
-                self._drift.mark_synced()
+
+    async def _plan(
+        self, turn_inputs: AgentInputs, metadata: AgentMetadata, interrupt: Interrupt
+    ) -> None:
+        """Run a dry run (APP-12): plan, publish what a sync would do, change nothing."""
+        request = await self._build_request(turn_inputs, metadata)
+        planned = await self._operations.plan(request, interrupt)
+        self._dry_run = status.dry_run_condition(planned.plan)
+        self.latest_plan = plans.to_json(planned.plan)
+        self._planned_version = SyncVersion(request.commit, request.profile_hash)
+        await self._operations.update_state(trigger=metadata.trigger)
 
     async def _sync(
         self, turn_inputs: AgentInputs, metadata: AgentMetadata, interrupt: Interrupt
@@ -324,10 +266,7 @@ class AgentLoop:
         # Gateways of one CR learn of a commit at the same moment; jitter spreads their fetches.
         await interrupt.sleep(self._rng.uniform(0.0, metadata.jitter_ms / 1000.0))
         self._publish_status(GatewayCondition("Syncing", "Planning"))
-        self._operations.set_fetch_timeout(metadata.policy.fetch_seconds)
-        request = await run_in_thread(
-            inputs.build_request, turn_inputs, self._identity, self._paths
-        )
+        request = await self._build_request(turn_inputs, metadata)
         cause = decisions.sync_cause(
             self._facts(turn_inputs),
             ref=self._operations.state.ref,
@@ -340,63 +279,31 @@ class AgentLoop:
         self._has_repaired = self._drift.repair_needed
         self._drift.mark_synced()
 
-    async def _plan(
-        self, turn_inputs: AgentInputs, metadata: AgentMetadata, interrupt: Interrupt
-    ) -> None:
-        """Run a dry run (APP-12): plan, publish what a sync would do, change nothing."""
+    async def _build_request(
+        self, turn_inputs: AgentInputs, metadata: AgentMetadata
+    ) -> SyncRequest:
         self._operations.set_fetch_timeout(metadata.policy.fetch_seconds)
-        request = await run_in_thread(
-            inputs.build_request, turn_inputs, self._identity, self._paths
-        )
-        planned = await self._operations.plan(request, interrupt)
-        self._dry_run, self.latest_plan = (
-            _dry_run_condition(planned.plan),
-            plans.to_json(planned.plan),
-        )
-        self._planned_version = SyncVersion(request.commit, request.profile_hash)
-        await self._operations.update_state(trigger=metadata.trigger)
-
-    # drift, between the steps
+        return await run_in_thread(inputs.build_request, turn_inputs, self._identity, self._paths)
 
     async def _check_drift(self, turn_inputs: AgentInputs) -> float:
-        """Check for drift and for the first boot if due; return the seconds until the next turn."""
-        metadata = turn_inputs.metadata
-        waits = [turn_inputs.period_seconds]
+        """Check for drift if that is due; return the seconds until the next turn."""
+        seconds = await self._drift.run_due_checks(
+            turn_inputs, is_gateway_started=self._gate.is_open
+        )
         if self._retries.failure is not None:
-            waits.append(_CHECK_SECONDS)
-        if metadata is None or turn_inputs.selection is None or self._is_paused(turn_inputs):
-            return min(waits)
-        if self._operations.state.boots:
-            waits.append(_CHECK_SECONDS)
-            await self._check_after_boot(turn_inputs, metadata)
-        due = self._drift.due_seconds(metadata.policy)
-        if due == 0.0:
-            await self._drift.check(metadata.policy, turn_inputs.excludes)
-            due = 0.0 if self._drift.repair_needed else self._drift.due_seconds(metadata.policy)
-            self._wake.set()
-        return min([*waits, *([due] if due is not None else [])])
-
-    async def _check_after_boot(self, turn_inputs: AgentInputs, metadata: AgentMetadata) -> None:
-        """Check for files that the first boot rewrote, once the gateway runs (STA-8)."""
-        if not self._gate.is_open:
-            return
-        state = await self._operations.scanner(metadata.access).state()
-        if state is GatewayState.RUNNING:
-            await self._drift.check_after_boot(turn_inputs.excludes)
-            await self._operations.update_state(boots=False)
-            self._wake.set()
+            seconds = min(seconds, CHECK_SECONDS)
+        return min(seconds, turn_inputs.period_seconds)
 
     # facts and status
 
     def _facts(self, turn_inputs: AgentInputs) -> StepFacts:
         state, applied = self._operations.state, self._operations.applied_tree
-        selection = turn_inputs.selection
         return StepFacts(
             metadata=turn_inputs.metadata,
             gateway=turn_inputs.gateway,
             profile_hash=turn_inputs.profile_hash,
-            profile_paused=selection is not None and selection.paused,
-            dry_run=selection is not None and selection.dry_run,
+            profile_paused=turn_inputs.is_profile_paused,
+            dry_run=turn_inputs.is_dry_run,
             on_disk=applied.version if applied is not None else None,
             scan_pending=not self._operations.is_scanned,
             trigger=state.trigger,
@@ -409,17 +316,11 @@ class AgentLoop:
 
     def _may_delete(self, turn_inputs: AgentInputs) -> bool:
         """Whether an annotation newly allows to delete files that the last sync kept."""
-        metadata, applied = turn_inputs.metadata, self._operations.applied_tree
-        if metadata is None or metadata.source is None or applied is None or not applied.adopted:
+        applied, allowed = self._operations.applied_tree, turn_inputs.delete_allowance
+        if applied is None or not applied.adopted or allowed is None:
             return False
-        allowed = inputs.delete_safety(metadata, turn_inputs.pod, "").allowed
         # Excluded files stay even then, so `adopted` may never reach 0: one sync per commit.
-        return allowed is not None and allowed.commit != self._operations.state.allowed
-
-    def _is_paused(self, turn_inputs: AgentInputs) -> bool:
-        metadata, selection = turn_inputs.metadata, turn_inputs.selection
-        by_profile = selection is not None and selection.paused
-        return metadata is not None and (metadata.paused or metadata.terminating or by_profile)
+        return allowed.commit != self._operations.state.allowed
 
     def _idle_condition(self, step: NextStep) -> GatewayCondition:
         """The condition to publish when there is nothing to do."""
@@ -431,25 +332,12 @@ class AgentLoop:
         return GatewayCondition(step.status, reason, message)
 
     def _record_failure(self, error: WindlassError) -> float:
-        """Publish and log a failed turn; return the seconds until the next one."""
-        has_data = self._operations.applied_tree is not None
-        failure = failure_reasons.failure_reason(error, has_data=has_data)
-        condition = GatewayCondition(
-            failure.status,
-            failure.reason,
-            failure.message,
-            degraded=failure.is_source_failure and has_data,
-        )
+        """Publish a failed turn; return the seconds until the next one."""
         key = self._inputs.retry_key if self._inputs is not None else ()
-        previous = self._retries.failure
-        seconds = self._retries.record_failure(key, condition, failure.retry_seconds)
-        # The same failure again is logged once, however often it is retried.
-        if previous is None or previous.condition != condition:
-            _log.warning(
-                "sync failed", reason=failure.reason, error=failure.message, again_seconds=seconds
-            )
+        has_data = self._operations.applied_tree is not None
+        condition, seconds = self._retries.record_failure(key, error, has_data=has_data)
         self._publish_status(condition)
-        return min(seconds, _CHECK_SECONDS) if failure.reason in _CREDENTIAL_REASONS else seconds
+        return seconds
 
     def _publish_status(self, condition: GatewayCondition) -> None:
         turn_inputs = self._inputs
@@ -467,24 +355,17 @@ class AgentLoop:
             is_progress=condition.status == "Syncing",
         )
 
-    # the start of the gateway
+    # for the startup gate
 
     async def start_facts(self) -> StartFacts:
-        """The facts for `decisions.start_blocker`; asks the gateway whether it answers."""
-        turn_inputs, operations = self._inputs, self._operations
-        metadata = turn_inputs.metadata if turn_inputs is not None else None
-        access = metadata.access if metadata is not None else GatewayEndpoint()
-        state = await operations.scanner(access).state()
-        facts = self._facts(turn_inputs) if turn_inputs is not None else StepFacts(None)
-        desired = decisions.desired_version(facts)
-        return StartFacts(
-            gateway_answers=state is not GatewayState.DOWN,
-            is_volume_ready=operations.is_tree_consistent,
-            volume_contents=await self._volume_contents(),
-            at_target=desired is not None and facts.on_disk == desired and not facts.scan_pending,
-            has_tried_sync=self._has_tried,
-            is_paused=turn_inputs is not None and self._is_paused(turn_inputs),
-            starts_anyway=metadata is not None and metadata.policy.initial_sync == "StartAnyway",
+        """The facts for the startup gate, as of the last turn."""
+        turn_inputs = self._inputs
+        return await startup_gate.read_start_facts(
+            self._operations,
+            turn_inputs,
+            self._facts(turn_inputs) if turn_inputs is not None else StepFacts(None),
+            self._paths.data,
+            has_tried=self._has_tried,
             waited_seconds=self._gate.waited_seconds,
         )
 
@@ -494,26 +375,3 @@ class AgentLoop:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._turn_ended.wait()
-
-    async def _volume_contents(self) -> VolumeContents:
-        if self._operations.applied_tree is not None:
-            return "tree"
-        return "files" if await startup_gate.has_gateway_files(self._paths.data) else "nothing"
-
-
-def _gateway_access(turn_inputs: AgentInputs) -> GatewayEndpoint:
-    return turn_inputs.metadata.access if turn_inputs.metadata is not None else GatewayEndpoint()
-
-
-def _dry_run_condition(plan: Plan) -> GatewayCondition:
-    """The result of a dry run as a condition: guards, counts and the first paths."""
-    counts = plan.counts()
-    paths = [op.path for op in plan.ops if op.op in ("put", "delete")]
-    shown = ", ".join(paths[:20])
-    text = (
-        f"dry run: {format_count(counts.get('put', 0), 'file')} to write, "
-        f"{counts.get('delete', 0)} to delete: {shown}"
-    )
-    guards = "; ".join(guard.message for guard in plan.guards)
-    text = f"{guards}; {text}" if guards else text
-    return GatewayCondition("DryRun", "", text, plan_digest=plan.digest)

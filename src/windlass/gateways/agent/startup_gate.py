@@ -16,7 +16,11 @@ import structlog
 from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
 from windlass.gateways.agent import decisions
-from windlass.gateways.agent.decisions import StartFacts
+from windlass.gateways.agent.decisions import StartFacts, StepFacts, VolumeContents
+from windlass.gateways.agent.gateway_answers import GatewayState
+from windlass.gateways.agent.inputs import AgentInputs
+from windlass.gateways.agent.operations import GatewayOperations
+from windlass.gateways.wire.metadata import GatewayEndpoint
 
 _CHECK_SECONDS = 1.0
 _DATA_FOLDERS = ("projects", "config/resources")
@@ -70,12 +74,43 @@ class StartupGate:
             await wait_for_change(_CHECK_SECONDS)
 
 
-async def has_gateway_files(data: Path) -> bool:
-    """Whether the volume has files that a gateway would start with."""
-    return await asyncio.to_thread(_has_gateway_files, data)
+async def read_start_facts(
+    operations: GatewayOperations,
+    turn_inputs: AgentInputs | None,
+    facts: StepFacts,
+    data: Path,
+    *,
+    has_tried: bool,
+    waited_seconds: float,
+) -> StartFacts:
+    """The facts for `decisions.start_blocker`; asks the gateway whether it answers.
+
+    `turn_inputs` are those of the last turn, None before the first; `facts` were made of them.
+    """
+    metadata = turn_inputs.metadata if turn_inputs is not None else None
+    access = turn_inputs.access if turn_inputs is not None else GatewayEndpoint()
+    state = await operations.scanner(access).state()
+    desired = decisions.desired_version(facts)
+    return StartFacts(
+        gateway_answers=state is not GatewayState.DOWN,
+        is_volume_ready=operations.is_tree_consistent,
+        volume_contents=await _volume_contents(operations, data),
+        at_target=desired is not None and facts.on_disk == desired and not facts.scan_pending,
+        has_tried_sync=has_tried,
+        is_paused=turn_inputs is not None and turn_inputs.is_paused,
+        starts_anyway=metadata is not None and metadata.policy.initial_sync == "StartAnyway",
+        waited_seconds=waited_seconds,
+    )
+
+
+async def _volume_contents(operations: GatewayOperations, data: Path) -> VolumeContents:
+    if operations.applied_tree is not None:
+        return "tree"
+    return "files" if await asyncio.to_thread(_has_gateway_files, data) else "nothing"
 
 
 def _has_gateway_files(data: Path) -> bool:
+    """Whether the volume has files that a gateway would start with."""
     for folder in _DATA_FOLDERS:
         for path in (data / folder).rglob("*"):
             if path.is_file():

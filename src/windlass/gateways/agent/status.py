@@ -22,12 +22,14 @@ from windlass.base.clock import Backoff, RateLimit
 from windlass.gateways.agent.inputs import AgentIdentity
 from windlass.gateways.agent.state import AgentState, AppliedTree
 from windlass.gateways.tree.live_tree import FileDrift
+from windlass.gateways.tree.plan import Plan
 from windlass.gateways.wire import agent_report
 from windlass.gateways.wire.agent_report import AgentReport, AgentSyncStatus
 from windlass.gateways.wire.metadata import StatusObject
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError, Forbidden
+from windlass.objects.names import format_count
 from windlass.objects.resources import CONFIG_MAPS
 
 
@@ -97,6 +99,20 @@ def build_report(
         history=state.history,
         degraded=condition.degraded,
     )
+
+
+def dry_run_condition(plan: Plan) -> GatewayCondition:
+    """The result of a dry run as a condition: guards, counts and the first paths."""
+    counts = plan.counts()
+    paths = [op.path for op in plan.ops if op.op in ("put", "delete")]
+    shown = ", ".join(paths[:20])
+    text = (
+        f"dry run: {format_count(counts.get('put', 0), 'file')} to write, "
+        f"{counts.get('delete', 0)} to delete: {shown}"
+    )
+    guards = "; ".join(guard.message for guard in plan.guards)
+    text = f"{guards}; {text}" if guards else text
+    return GatewayCondition("DryRun", "", text, plan_digest=plan.digest)
 
 
 def _drift_counts(drift: FileDrift | None) -> agent_report.DriftCounts | None:
