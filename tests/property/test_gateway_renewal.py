@@ -14,7 +14,7 @@ from tests.support.strategies.batched import balanced_column, rows
 from windlass.gateways.tree import layout as layouts
 from windlass.gateways.tree import layout_update, selection
 from windlass.gateways.tree.file_policy import Caps
-from windlass.gateways.tree.layout import CommitFile, Layout
+from windlass.gateways.tree.layout import Layout
 from windlass.gateways.tree.path_rules import SyncRefused, parents
 from windlass.gateways.tree.selection import GatewaySelection, SourceRevision
 from windlass.gateways.wire.routing import (
@@ -24,6 +24,7 @@ from windlass.gateways.wire.routing import (
     RoutingMapping,
     RoutingProfile,
 )
+from windlass.git.store import Entry
 
 LINK = 0o120000
 CAPS = Caps(max_files=9)
@@ -37,9 +38,7 @@ TREES = balanced_column(
     *(["/".join(parts) for parts in product(*[FOLDERS] * depth, NAMES)] for depth in range(3))
 )
 LISTED = [
-    CommitFile(mode, blob)
-    for mode in [0o100644] * 8 + [0o100755, LINK]
-    for blob in ("0", "1", "2", "3")
+    Entry(mode, blob) for mode in [0o100644] * 8 + [0o100755, LINK] for blob in ("0", "1", "2", "3")
 ]
 EDITED = balanced_column([None], LISTED)
 PATCHES = ((), (), (PatchSet({".x": "1"}, "**/view.json"),))
@@ -69,7 +68,7 @@ routings = rows(
     max_size=3,
     usual=2,
 ).map(_routing)
-Listing = dict[str, CommitFile]
+Listing = dict[str, Entry]
 
 
 def _clean(found: Listing) -> Listing:
@@ -84,11 +83,11 @@ edits = rows(TREES, EDITED, max_size=4, usual=2).map(dict)
 
 @dataclass(frozen=True)
 class Edit:
-    before: CommitFile | None
-    after: CommitFile | None
+    before: Entry | None
+    after: Entry | None
 
 
-def _after(listing: Listing, changed: dict[str, CommitFile | None]) -> Listing:
+def _after(listing: Listing, changed: dict[str, Entry | None]) -> Listing:
     merged = {**listing, **changed}
     return _clean({path: file for path, file in merged.items() if file is not None})
 
@@ -117,7 +116,7 @@ def _shown(layout: Layout) -> dict[str, object]:
 
 
 def _check(
-    old: Listing, changed: list[dict[str, CommitFile | None]], choose: list[GatewaySelection]
+    old: Listing, changed: list[dict[str, Entry | None]], choose: list[GatewaySelection]
 ) -> None:
     """Follow the commits by renewal and compare each step with a layout from scratch."""
     layout, basis = _laid_out(old, choose[0]), layout_update.layout_inputs(choose[0], CAPS)
@@ -136,7 +135,7 @@ def _check(
 @settings(deadline=None, max_examples=300)
 @given(routings, listings, st.lists(edits, min_size=1, max_size=4))
 def test_a_renewed_profile_layout_is_the_layout(
-    routing: Routing, old: Listing, changed: list[dict[str, CommitFile | None]]
+    routing: Routing, old: Listing, changed: list[dict[str, Entry | None]]
 ) -> None:
     """Any mappings, patches, templates and policies; what is refused is never renewed."""
     choose = [_selected(routing, Commit({}).id + str(n)) for n in range(len(changed) + 1)]
@@ -159,11 +158,11 @@ SERVICE = (
 )
 @example(
     False,
-    {"services/config/resources/other": CommitFile(0o100644, "0")},
+    {"services/config/resources/other": Entry(0o100644, "0")},
     [{"services/config/resources/other": None}],
 )
 def test_a_renewed_service_layout_is_the_layout(
-    named: bool, old: Listing, changed: list[dict[str, CommitFile | None]]
+    named: bool, old: Listing, changed: list[dict[str, Entry | None]]
 ) -> None:
     """The convention with a mode that overlays core."""
     routing = Routing(normalize=NormalizeRules(system_name=named))

@@ -168,7 +168,7 @@ def test_a_folder_on_another_file_system_is_written_and_rolled_back(
         manifest = applier.manifest()
         assert manifest is not None
         path = "projects/site/view/view.json"
-        assert applier.stat_files([path])[path] == manifest.files[path].stat
+        assert site.stat_files(applier, [path])[path] == manifest.files[path].stat
         site.sync(applier, site.OLD, "old")
         applier.rollback()
         assert site.assert_complete(data, TREES) == "new"

@@ -70,7 +70,7 @@ async def test_a_commit_becomes_files(site: EngineHarness) -> None:
         VIEW,
     ]
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
-    assert done.planned.scans == frozenset(ScanKind)
+    assert frozenset(done.planned.plan.scans) == frozenset(ScanKind)
     assert (done.applied.put, done.planned.added) == (6, 6)
     assert site.applier.manifest() is not None
     assert site.store.targets() == (site.tip,)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from windlass.gateways.tree import path_rules
-from windlass.gateways.tree.manifest import ManagedRoot, Manifest, ManifestEntry
+from windlass.gateways.tree.manifest import FileStat, ManagedRoot, Manifest, ManifestEntry
 from windlass.gateways.tree.path_rules import STATE_DIRECTORY
 from windlass.gateways.tree.plan import Plan
 from windlass.gateways.tree.plan_steps import PlanStep
+from windlass.gateways.volume import state_directory
 from windlass.gateways.volume.data_volume import DataVolume
 from windlass.gateways.volume.lock import LockOwner
 from windlass.gateways.volume.staging import DiskReserve
@@ -128,7 +129,7 @@ def expected_tree(files: Files) -> dict[str, bytes | None]:
 
 def expected_manifest(target: DataVolume, files: Files, commit: str) -> Manifest:
     """What the volume remembers once `files` are there."""
-    stats = target.stat_files(files)
+    stats = stat_files(target, files)
     entries = {
         path: ManifestEntry(digest(content), len(content), "", stat=stats.get(path))
         for path, content in files.items()
@@ -190,3 +191,9 @@ def _is_under(path: str, files: Files) -> bool:
 
 def _clears(folder: str, files: Files) -> bool:
     return folder in files or _is_under(folder, files)
+
+
+def stat_files(applier: DataVolume, paths: Iterable[str]) -> dict[str, FileStat]:
+    """The stats of files as a manifest has them."""
+    found = {path: applier.directory.stat(path) for path in paths}
+    return {path: state_directory.file_stat(info) for path, info in found.items() if info}

@@ -22,13 +22,14 @@ from windlass.gateways.tree import plan as plans
 from windlass.gateways.tree.changes import Changes, RenderedDigest
 from windlass.gateways.tree.deletes import DeleteSafety, PlanInputs
 from windlass.gateways.tree.gateway_pod import GatewayPod
-from windlass.gateways.tree.layout import CommitFile, Layout
+from windlass.gateways.tree.layout import Layout
 from windlass.gateways.tree.live_tree import LiveTree, OtherKind
 from windlass.gateways.tree.manifest import FileStat, Manifest
 from windlass.gateways.tree.path_rules import is_protected, parents
 from windlass.gateways.tree.plan import Plan, PlanTarget
 from windlass.gateways.tree.selection import GatewaySelection, SourceRevision
 from windlass.gateways.wire.routing import ANNOTATION_PREFIX, Routing, hash_profile, hash_routing
+from windlass.git.store import Entry
 
 FILE_MODE = 0o100644
 
@@ -56,9 +57,9 @@ class Commit:
         return blob_id(repr(sorted(self.files.items())).encode())
 
     @property
-    def listing(self) -> dict[str, CommitFile]:
+    def listing(self) -> dict[str, Entry]:
         return {
-            path: CommitFile(self.modes.get(path, FILE_MODE), blob_id(content))
+            path: Entry(self.modes.get(path, FILE_MODE), blob_id(content))
             for path, content in self.files.items()
         }
 

@@ -145,10 +145,6 @@ class PlannedSync:
         """How many of the written files are new."""
         return sum(op.op == "put" and op.path not in self.live_tree.files for op in self.plan.ops)
 
-    @property
-    def scans(self) -> frozenset[ScanKind]:
-        return frozenset(ScanKind(kind) for kind in self.plan.scans)
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SyncResult:

@@ -41,14 +41,6 @@ from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
-class CommitFile:
-    """A file of a commit: its Git mode and the id of its content."""
-
-    mode: int
-    blob: str
-
-
-@dataclass(frozen=True, slots=True)
 class LayoutFile:
     """One desired path: its source and how its content is rendered."""
 

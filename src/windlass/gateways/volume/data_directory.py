@@ -19,13 +19,14 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from windlass.base import failpoint
+from windlass.base import failpoint, safe_directory
 from windlass.base.errors import Retryable
 from windlass.base.redaction import process
+from windlass.base.safe_directory import OPEN_DIRECTORY, OPEN_NEW, OPEN_READ, SymlinkInPath
 from windlass.gateways.tree.path_rules import SyncRefused
 
 _FULL_CODES = frozenset((errno.ENOSPC, errno.EDQUOT))
@@ -65,10 +66,6 @@ def _reason_and_hint(code: int | None) -> tuple[str, str]:
     return "Internal", "check the data volume; retrying"
 
 
-_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe in place of a file must not make us wait for its writer.
-_OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_REWRITABLE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -85,8 +82,7 @@ class DataDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        # The mount itself may be given by a symlink; below it none is followed.
-        self._root = os.open(root, _OPEN_DIRECTORY & ~os.O_NOFOLLOW)
+        self._root = safe_directory.open_root(root)
 
     def close(self) -> None:
         os.close(self._root)
@@ -167,7 +163,7 @@ class DataDirectory:
     def create(self, path: str, mode: int) -> int:
         """A descriptor to write the new file `path`; its mode is exact, whatever the umask."""
         with self.parent(path) as (folder, name), _failpoints_around("create"):
-            descriptor = os.open(name, _OPEN_NEW, mode, dir_fd=folder)
+            descriptor = os.open(name, OPEN_NEW, mode, dir_fd=folder)
             os.fchmod(descriptor, mode)
             return descriptor
 
@@ -228,7 +224,7 @@ class DataDirectory:
         """Create a directory; an inherited set-group-id bit stays (fsGroup volumes)."""
         with self.parent(path) as (folder, name), _failpoints_around("mkdir"):
             os.mkdir(name, mode, dir_fd=folder)
-            created = os.open(name, _OPEN_DIRECTORY, dir_fd=folder)
+            created = os.open(name, OPEN_DIRECTORY, dir_fd=folder)
             try:
                 os.fchmod(created, mode | (os.fstat(created).st_mode & stat.S_ISGID))
             finally:
@@ -253,26 +249,25 @@ class DataDirectory:
     @contextlib.contextmanager
     def parent(self, path: str) -> Iterator[tuple[int, str]]:
         """The descriptor of the directory that holds `path`, and the last component."""
-        folder, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
-            raise ValueError(f"{path!r} is not a path below {self.root}")
-        with self.directory(folder) as descriptor:
+        *folders, name = safe_directory.components(path)
+        with self._open_folders(folders) as descriptor:
             yield descriptor, name
 
-    @contextlib.contextmanager
-    def directory(self, path: str) -> Iterator[int]:
+    def directory(self, path: str) -> contextlib.AbstractContextManager[int]:
         """The descriptor of a directory; FileNotFoundError, NotADirectoryError, UnsafePath."""
-        current = os.dup(self._root)
+        return self._open_folders(safe_directory.components(path) if path else [])
+
+    @contextlib.contextmanager
+    def _open_folders(self, folders: Sequence[str]) -> Iterator[int]:
         try:
-            for folder in path.split("/") if path else ():
-                if folder in ("", ".", ".."):
-                    raise ValueError(f"{path!r} is not a path below {self.root}")
-                child = _open_directory(current, folder, path)
-                os.close(current)
-                current = child
-            yield current
+            descriptor = safe_directory.open_directory(self._root, folders)
+        except SymlinkInPath as error:
+            where = f"behind a symlink ({error.filename})"
+            raise UnsafePath("/".join(folders), where) from error
+        try:
+            yield descriptor
         finally:
-            os.close(current)
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def _both_parents(self, source: str, destination: str) -> Iterator[tuple[int, str, int, str]]:
@@ -296,24 +291,11 @@ class DataDirectory:
     def _open(self, path: str) -> int:
         with self.parent(path) as (folder, name):
             try:
-                return os.open(name, _OPEN_READ, dir_fd=folder)
+                return os.open(name, OPEN_READ, dir_fd=folder)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENXIO):
                     raise UnsafePath(path, "a symlink or another special file") from error
                 raise
-
-
-def _open_directory(parent: int, folder: str, path: str) -> int:
-    """The descriptor of a directory in `parent`; `path` is the whole path, for errors."""
-    try:
-        return os.open(folder, _OPEN_DIRECTORY, dir_fd=parent)
-    except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            raise
-        info = os.stat(folder, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(info.st_mode):
-            raise UnsafePath(path, f"behind a symlink ({folder})") from error
-        raise
 
 
 @contextlib.contextmanager

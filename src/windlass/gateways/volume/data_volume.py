@@ -20,7 +20,7 @@ from typing import Self
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Stalled
 from windlass.gateways.tree.live_tree import LiveTree, SurveyScope
-from windlass.gateways.tree.manifest import FileStat, Manifest
+from windlass.gateways.tree.manifest import Manifest
 from windlass.gateways.tree.path_rules import STATE_DIRECTORY
 from windlass.gateways.volume import data_directory, journal, staging, state_directory, survey, undo
 from windlass.gateways.volume.completion import (
@@ -137,11 +137,6 @@ class DataVolume:
         with data_directory.map_os_errors("inspecting the gateway's files"):
             manifest_files = manifest.files if manifest is not None else {}
             return survey.DirectorySurvey(self.directory, manifest_files).run(scope)
-
-    def stat_files(self, paths: Iterable[str]) -> dict[str, FileStat]:
-        """The stats of the plain files among `paths`."""
-        with data_directory.map_os_errors("inspecting the gateway's files"):
-            return survey.stat_files(self.directory, paths)
 
     def hash_files(self, paths: Iterable[str]) -> dict[str, str]:
         """The sha256 digests of the plain files among `paths`."""

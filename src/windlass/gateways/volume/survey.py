@@ -99,21 +99,6 @@ class DirectorySurvey:
         return file_stat(info)
 
 
-def stat_files(directory: DataDirectory, paths: Iterable[str]) -> dict[str, FileStat]:
-    """The stats of those among `paths` that are plain files."""
-    stats: dict[str, FileStat] = {}
-    by_folder: dict[str, list[str]] = {}
-    for path in paths:
-        by_folder.setdefault(path_rules.parent(path), []).append(path)
-    for folder, members in by_folder.items():
-        try:
-            with directory.directory(folder) as descriptor:
-                stats.update(_stat_members(descriptor, members))
-        except (FileNotFoundError, NotADirectoryError, UnsafePath):
-            continue
-    return stats
-
-
 def hash_files(directory: DataDirectory, paths: Iterable[str]) -> dict[str, str]:
     """The sha256 of those among `paths` that are plain files; they are read in parts."""
     digests = {}
@@ -123,18 +108,6 @@ def hash_files(directory: DataDirectory, paths: Iterable[str]) -> dict[str, str]
         except (FileNotFoundError, NotADirectoryError, UnsafePath):
             continue
     return digests
-
-
-def _stat_members(descriptor: int, members: Iterable[str]) -> dict[str, FileStat]:
-    stats = {}
-    for path in members:
-        try:
-            info = os.stat(path_rules.base_name(path), dir_fd=descriptor, follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        if stat.S_ISREG(info.st_mode):
-            stats[path] = file_stat(info)
-    return stats
 
 
 def _is_unicode(path: str) -> bool:

@@ -6,10 +6,10 @@ import pytest
 
 from windlass.gateways.tree import file_policy
 from windlass.gateways.tree.file_policy import Caps
-from windlass.gateways.tree.layout import CommitFile
 from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.git.store import Entry
 
-PLAIN = CommitFile(0o100644, "1")
+PLAIN = Entry(0o100644, "1")
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ PLAIN = CommitFile(0o100644, "1")
 def test_links_and_submodules_are_refused(mode: int, what: str) -> None:
     """Only plain files are brought over, and the finding names the path and the fix."""
     with pytest.raises(SyncRefused, match=what) as caught:
-        file_policy.check_files({"a/ok": PLAIN, "a/key": CommitFile(mode, "1")})
+        file_policy.check_files({"a/ok": PLAIN, "a/key": Entry(mode, "1")})
     assert (caught.value.reason, caught.value.path) == ("UnsafePath", "a/key")
     assert "excludePatterns" in caught.value.message
 

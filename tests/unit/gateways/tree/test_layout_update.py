@@ -10,25 +10,26 @@ from windlass.gateways.render.file_renderer import GatewayRecipes
 from windlass.gateways.render.template import TemplateVariables
 from windlass.gateways.tree import layout_update
 from windlass.gateways.tree.file_policy import DEFAULT_CAPS
-from windlass.gateways.tree.layout import CommitFile, Layout, build_layout
+from windlass.gateways.tree.layout import Layout, build_layout
 from windlass.gateways.tree.layout_update import LayoutInputs
 from windlass.gateways.tree.mapping import PathMapping
+from windlass.git.store import Entry
 
 PLAIN = 0o100644
 LISTING = {
-    "s/view/view.json": CommitFile(PLAIN, "v"),
-    "s/view/resource.json": CommitFile(PLAIN, "r"),
-    "s/skip": CommitFile(PLAIN, "x"),
-    "t/view/view.json": CommitFile(PLAIN, "v"),
-    "other": CommitFile(PLAIN, "o"),
+    "s/view/view.json": Entry(PLAIN, "v"),
+    "s/view/resource.json": Entry(PLAIN, "r"),
+    "s/skip": Entry(PLAIN, "x"),
+    "t/view/view.json": Entry(PLAIN, "v"),
+    "other": Entry(PLAIN, "o"),
 }
 MAPPINGS = (PathMapping("s", "projects", kind="dir"), PathMapping("absent", "elsewhere"))
 
 
 @dataclass(frozen=True)
 class Edit:
-    before: CommitFile | None
-    after: CommitFile | None
+    before: Entry | None
+    after: Entry | None
 
 
 def _renewed(
@@ -40,7 +41,7 @@ def _renewed(
 
 
 def _edit(path: str, blob: str | None, mode: int = PLAIN) -> dict[str, Edit]:
-    return {path: Edit(LISTING.get(path), None if blob is None else CommitFile(mode, blob))}
+    return {path: Edit(LISTING.get(path), None if blob is None else Entry(mode, blob))}
 
 
 @pytest.mark.parametrize(
