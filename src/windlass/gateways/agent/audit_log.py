@@ -113,9 +113,11 @@ class AuditLog:
         if record is None:
             return
         fields = structs.asdict(record)
+        action = fields.pop("action")
         fields["time"] = record.time.isoformat()
         _log.info(
-            _LOG_MESSAGES[record.action],
+            _LOG_MESSAGES[action],
+            action=action,
             scan_result=scan_result,
             result=reason or "Synced",
             pod_uid=self._pod_uid,

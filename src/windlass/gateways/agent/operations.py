@@ -38,11 +38,10 @@ from windlass.gateways.agent.sync import PhaseTimer, PlannedSync, SyncEngine, Sy
 from windlass.gateways.tree import scan_rules
 from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.live_tree import FileDrift
-from windlass.gateways.tree.scan_rules import ScanKind, ScanMode, ScanOrder, ScanPolicy, ScanResult
+from windlass.gateways.tree.scan_rules import ScanKind, ScanMode, ScanResult
 from windlass.gateways.volume.completion import TransactionEnd
 from windlass.gateways.volume.data_volume import DataVolume
 from windlass.gateways.volume.lock import VolumeLocked
-from windlass.gateways.volume.state_directory import JOURNAL_PATH
 from windlass.gateways.wire.agent_report import SyncHistoryEntry
 from windlass.gateways.wire.metadata import GatewayEndpoint, SyncPolicy
 from windlass.git import store_limits
@@ -119,7 +118,7 @@ class GatewayOperations:
             raise
         except WindlassError:
             # Not writable for us; a gateway on a tree that no transaction changes may still start.
-            self.is_tree_consistent = await run_in_thread(self._has_no_journal)
+            self.is_tree_consistent = await run_in_thread(self._volume.has_no_journal)
             raise
         if resumed is not None:
             self._metrics.journal_resumes.inc()
@@ -247,12 +246,13 @@ class GatewayOperations:
 
         A gateway that has not been started yet reads everything at its start (SCN-6).
         """
-        scanner, options = self.scanner(access), scan_policy(policy)
+        scanner, options = self.scanner(access), scan_rules.scan_policy(policy)
         if self.state.pending and options.mode is not ScanMode.OFF:
             gateway_state = await scanner.state()
             if gateway_state is GatewayState.DOWN and is_booting:
-                await self._finish_scan(scan_rules.ScanResult(text=_READ_AT_BOOT))
-                return ScanResult(text=_READ_AT_BOOT)
+                result = ScanResult(text=_READ_AT_BOOT)
+                await self._finish_scan(result)
+                return result
             if gateway_state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
                 raise ScanPending(
                     "Scanning",
@@ -286,13 +286,6 @@ class GatewayOperations:
         updated = structs.replace(self.state, pending=pending, boots=boots)
         self._state_file.write(updated)
         self.state = updated
-
-    def _has_no_journal(self) -> bool:
-        """Whether no transaction is past its commit point."""
-        try:
-            return self._volume.directory.stat(JOURNAL_PATH) is None
-        except OSError:
-            return False
 
     async def _finish_scan(self, result: ScanResult) -> None:
         """Record the result of a scan; without a failure reason the gateway has read the disk."""
@@ -398,13 +391,3 @@ class GatewayOperations:
         for kind in result.kinds:
             self._metrics.scans.inc(kind.kind, kind.reason or kind.state)
             self._metrics.scan_seconds.observe(kind.seconds, kind.kind)
-
-
-def scan_policy(policy: SyncPolicy) -> ScanPolicy:
-    """`spec.ignition.scan` as the policy of a scanner."""
-    return ScanPolicy(
-        mode=ScanMode(policy.scan_mode),
-        order=ScanOrder(policy.scan_order),
-        request_timeout=policy.scan_request_seconds,
-        completion_timeout=policy.scan_completion_seconds,
-    )

@@ -35,6 +35,7 @@ from windlass.gateways.render.file_renderer import RenderRecipe
 from windlass.gateways.tree import changes as tree_changes
 from windlass.gateways.tree import deletes, layout_update, scan_rules, selection
 from windlass.gateways.tree import layout as layouts
+from windlass.gateways.tree import manifest as manifests
 from windlass.gateways.tree import plan as plans
 from windlass.gateways.tree.changes import Changes
 from windlass.gateways.tree.deletes import PlanInputs
@@ -171,9 +172,7 @@ class _SyncInputs:
     # Git object id of the commit's tree.
     tree_id: str
     selection: GatewaySelection  # what the gateway gets
-    layout: Layout  # desired files
-    manifest: Manifest | None  # files of the last sync; None before the first
-    live_tree: LiveTree  # files on the disk
+    plan: PlanInputs  # desired files, those of the last sync, those on the disk
 
 
 class SyncEngine:
@@ -243,12 +242,12 @@ class SyncEngine:
             commit = await self._fetch(request, interrupt)
         with self._timer.measure("plan"):
             inputs = await run_in_thread(self._read_inputs, request, commit)
-            changes = await self._find_changes(inputs, interrupt)
-        builder = ContentBuilder(self._store, inputs.layout, sink, request.caps, interrupt)
+            changes = await self._find_changes(inputs.plan, interrupt)
+        builder = ContentBuilder(self._store, inputs.plan.layout, sink, request.caps, interrupt)
         with self._timer.measure("stage"):
             await builder.build(changes)
             # Some files are decided only by rendered content; those that changed are built now.
-            changes = tree_changes.resolve_undecided(changes, inputs.layout, builder.rendered)
+            changes = tree_changes.resolve_undecided(changes, inputs.plan.layout, builder.rendered)
             await builder.build(changes)
         changes = await run_in_thread(self._add_missing_facts, changes)
         return await run_in_thread(_build_planned_sync, inputs, changes, builder)
@@ -270,14 +269,15 @@ class SyncEngine:
         layout = self._layouts.get(commit, selected, request.caps)
         survey = self._inspector.inspect(layout.roots)
         tree = self._store.tree_of(commit)
-        return _SyncInputs(request, tree, selected, layout, survey.manifest, survey.live_tree)
+        plan_inputs = PlanInputs(layout, survey.manifest, survey.live_tree)
+        return _SyncInputs(request, tree, selected, plan_inputs)
 
-    async def _find_changes(self, inputs: _SyncInputs, interrupt: Interrupt) -> Changes:
+    async def _find_changes(self, inputs: PlanInputs, interrupt: Interrupt) -> Changes:
         layout, manifest, stats = inputs.layout, inputs.manifest, inputs.live_tree.files
         to_hash = tree_changes.paths_to_hash(layout, manifest, stats)
         hashes = await run_in_thread(self._volume.hash_files, to_hash)
         stamped: frozenset[str] = frozenset()
-        changed = _locally_changed(layout, manifest, hashes) if manifest is not None else []
+        changed = tree_changes.local_edits(layout, manifest, hashes) if manifest is not None else []
         if manifest is not None and changed:
             sources = _source_blobs(layout, manifest, changed)
             await interrupt.run(self._store.need(sources))
@@ -327,13 +327,11 @@ class SyncEngine:
         applied = self._volume.rollback()
         after = self._volume.manifest()
         return RollbackResult(
-            applied, after, scan_rules.required_scans(_changed_paths(before, after))
+            applied, after, scan_rules.required_scans(manifests.changed_paths(before, after))
         )
 
     def _find_drift(self, excludes: GlobSet, everything: bool) -> FileDrift:
         manifest = self._volume.manifest()
-        if manifest is None:
-            return FileDrift()
         return inspection.inspect_drift(
             self._volume, self._store, manifest, excludes, everything=everything
         )
@@ -342,19 +340,18 @@ class SyncEngine:
 def _build_planned_sync(
     inputs: _SyncInputs, changes: Changes, builder: ContentBuilder
 ) -> PlannedSync:
-    request, layout = inputs.request, inputs.layout
+    request, plan_inputs, layout = inputs.request, inputs.plan, inputs.plan.layout
     target = request.target(inputs.selection.gateway)
     plan = plans.build_plan(
         layout,
         changes,
         builder.rendered,
-        inputs.live_tree,
+        plan_inputs.live_tree,
         request.safety,
-        manifest=inputs.manifest,
+        manifest=plan_inputs.manifest,
         target=target,
         caps=request.caps,
     )
-    plan_inputs = PlanInputs(layout, inputs.manifest, inputs.live_tree)
     manifest = plans.next_manifest(
         layout,
         changes,
@@ -363,26 +360,26 @@ def _build_planned_sync(
         tree=inputs.tree_id,
         adopted=deletes.adoption_record(plan_inputs, plan.ops),
     )
-    warnings = _tree_warnings(plan, manifest, inputs)
+    warnings = _tree_warnings(plan, manifest, plan_inputs.live_tree)
     return PlannedSync(
         plan=plan,
         manifest=manifest,
         selection=inputs.selection,
         layout=layout,
         changes=changes,
-        live_tree=inputs.live_tree,
+        live_tree=plan_inputs.live_tree,
         warnings=(*inputs.selection.warnings, *warnings),
         confirmation_warning=plans.confirmation_warning(plan_inputs, request.safety, target),
     )
 
 
-def _tree_warnings(plan: Plan, manifest: Manifest, inputs: _SyncInputs) -> Iterator[str]:
+def _tree_warnings(plan: Plan, manifest: Manifest, live_tree: LiveTree) -> Iterator[str]:
     """Warnings about the tree after the sync, also about files that it does not change."""
     facts = {path: entry.about for path, entry in manifest.files.items() if entry.about is not None}
     for path in sorted(path for path, about in facts.items() if about.warnings):
         yield from facts[path].warnings
     deleted = {op.path for op in plan.ops if op.op == "delete"}
-    remaining = (inputs.live_tree.files.keys() - deleted) | manifest.files.keys()
+    remaining = (live_tree.files.keys() - deleted) | manifest.files.keys()
     listed = {path: about.lists for path, about in facts.items() if about.lists}
     yield from map(str, content_checks.check_tree(remaining, listed))
 
@@ -394,22 +391,3 @@ def _source_blobs(layout: Layout, manifest: Manifest, paths: Iterable[str]) -> l
         for path in paths
         if file_renderer.is_resource_file(path) and inspection.needs_source(manifest.files[path])
     ]
-
-
-def _locally_changed(layout: Layout, manifest: Manifest, hashes: dict[str, str]) -> list[str]:
-    """The files that differ from the last sync although Git did not change them."""
-    entries = manifest.files
-    return [
-        path
-        for path, sha256 in hashes.items()
-        if path in entries
-        and entries[path].sha256 != sha256
-        and entries[path].blob == layout.files[path].blob
-    ]
-
-
-def _changed_paths(before: Manifest | None, after: Manifest | None) -> list[str]:
-    """The paths whose content differs between two manifests."""
-    old = {path: entry.sha256 for path, entry in before.files.items()} if before else {}
-    new = {path: entry.sha256 for path, entry in after.files.items()} if after else {}
-    return [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]

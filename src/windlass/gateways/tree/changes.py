@@ -120,6 +120,18 @@ def paths_to_hash(
     return tuple(paths)
 
 
+def local_edits(layout: Layout, manifest: Manifest, hashes: Mapping[str, str]) -> list[str]:
+    """The files that differ from the last sync although Git did not change them."""
+    entries = manifest.files
+    return [
+        path
+        for path, sha256 in hashes.items()
+        if path in entries
+        and entries[path].sha256 != sha256
+        and entries[path].blob == layout.files[path].blob
+    ]
+
+
 def find_changes(
     layout: Layout,
     manifest: Manifest | None,

@@ -107,3 +107,10 @@ def decode(data: bytes) -> Manifest:
             "upgrade the agent",
         )
     return _decoder.decode(data)
+
+
+def changed_paths(before: Manifest | None, after: Manifest | None) -> list[str]:
+    """The paths whose content differs between two manifests."""
+    old = {path: entry.sha256 for path, entry in before.files.items()} if before else {}
+    new = {path: entry.sha256 for path, entry in after.files.items()} if after else {}
+    return [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]

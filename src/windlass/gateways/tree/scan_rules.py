@@ -20,6 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from windlass.gateways.wire.metadata import SyncPolicy
+
 REFUSAL_RETRY_SECONDS = 300.0
 """Delay after a refusal that only a user can resolve."""
 
@@ -56,6 +58,16 @@ class ScanPolicy:
     order: ScanOrder = ScanOrder.PROJECTS_CONFIG
     request_timeout: float = 10.0
     completion_timeout: float = 60.0
+
+
+def scan_policy(policy: SyncPolicy) -> ScanPolicy:
+    """The scan rules of the policy that the controller publishes."""
+    return ScanPolicy(
+        mode=ScanMode(policy.scan_mode),
+        order=ScanOrder(policy.scan_order),
+        request_timeout=policy.scan_request_seconds,
+        completion_timeout=policy.scan_completion_seconds,
+    )
 
 
 class ScanState(StrEnum):

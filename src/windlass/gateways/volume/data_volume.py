@@ -153,6 +153,13 @@ class DataVolume:
                 self.directory, f"{STAGING_DIRECTORY}/{entry.tx}/{journal.RECORD_NAME}"
             )
 
+    def has_no_journal(self) -> bool:
+        """Whether no transaction is past its commit point, as far as the volume can be read."""
+        try:
+            return self.directory.stat(state_directory.JOURNAL_PATH) is None
+        except OSError:
+            return False
+
     def can_undo(self) -> bool:
         """Whether `rollback` has something to go back to."""
         with data_directory.map_os_errors("reading the undo directory"):

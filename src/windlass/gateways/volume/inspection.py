@@ -93,12 +93,14 @@ _STAMP_TRANSFORMS = frozenset(("signature",))
 def inspect_drift(
     volume: DataVolume,
     store: CommitStore | None,
-    manifest: Manifest,
+    manifest: Manifest | None,
     excludes: GlobSet,
     *,
     everything: bool,
 ) -> FileDrift:
-    """The drift of all managed files; `everything` reads all contents."""
+    """The drift of all managed files, none before the first sync; `everything` reads contents."""
+    if manifest is None:
+        return FileDrift()
     live = volume.survey(live_tree.survey_scope(manifest.roots, manifest), manifest)
     suspects = live_tree.drift_suspects(manifest, live.files, everything=everything)
     hashes = volume.hash_files(suspects)
