@@ -81,7 +81,7 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
     if not repo or not ref:
         raise _usage_error("specify --repo and --ref, or --cr with a file that has both")
     routed = metadata_builder.build_routing(cr.spec, inputs.cluster_name) if cr else Routing()
-    problems = spec_check.find_problems(routed)
+    problems = spec_check.find_problems(routed) if cr else ()
     if problems:
         raise _usage_error(f"--cr: {inputs.cr}: {spec_check.join_problems(problems)}")
     pod = _pod(inputs, cr.metadata.namespace if cr else "default")
@@ -155,10 +155,12 @@ def check_scan(scan: str, token: Path | None) -> None:
     if scan and token is None:
         raise _usage_error("--scan requires --token-file")
     _read_token_name(token)
+    if not scan:
+        return
     from windlass.gateways.agent.gateway_client import GatewayAddress
 
     try:
-        GatewayAddress(scan or _LOOPBACK)
+        GatewayAddress(scan)
     except WindlassError as error:
         raise _usage_error(f"--scan: {error.message}") from error
 
