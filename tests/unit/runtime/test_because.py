@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from windlass.objects.names import Object
 from windlass.runtime import status as runtime_status
-from windlass.runtime.outcome import Outcome, Verdict, join_outcomes
+from windlass.runtime.outcome import Outcome, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED = Verdict("False", "CloneFailed", "AuthFailed: no")
@@ -25,7 +25,6 @@ def test_stalled_and_reconciling_may_have_a_reason_of_their_own() -> None:
     assert _reasons(busy) == {"Ready": "CloneFailed", "Reconciling": "Reconciling"}
     plain = Outcome(FAILED, stalled=True)
     assert _reasons(plain) == {"Ready": "CloneFailed", "Stalled": "CloneFailed"}
-    assert join_outcomes(Outcome(Verdict("True", "Fine", "")), stalled).because == "AuthFailed"
 
 
 def test_a_postponed_pass_reports_nothing_and_comes_back() -> None:

@@ -1,4 +1,4 @@
-"""Outcomes and how gates are joined."""
+"""Rules that every outcome keeps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from windlass.objects.condition import Condition
-from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict, join_outcomes
+from windlass.runtime.outcome import Outcome, Verdict
 
 FINE = Outcome(Verdict("True", "Ready", "fine"))
-BUSY = Outcome(Verdict("False", "GitRepoConfigNotReady", "soon"), reconciling=True)
 STUCK = Outcome(Verdict("False", "AccessDenied", "ask"), stalled=True)
 
 
@@ -19,47 +18,6 @@ def test_stalled_wins_over_reconciling() -> None:
     outcome = replace(STUCK, reconciling=True)
     assert outcome.stalled
     assert not outcome.reconciling
-
-
-@pytest.mark.parametrize("gates", [(STUCK, BUSY, FINE), (FINE, BUSY, STUCK), (BUSY, STUCK, FINE)])
-def test_the_gravest_gate_speaks(gates: tuple[Outcome, ...]) -> None:
-    """Whatever the order of the gates, Stalled stays."""
-    outcome = join_outcomes(*gates)
-    assert outcome.stalled
-    assert not outcome.reconciling
-    assert outcome.ready == STUCK.ready
-
-
-def test_of_equals_the_first_speaks() -> None:
-    """Two waits: the first reason is told."""
-    later = Outcome(Verdict("False", "Validating", "later"), reconciling=True)
-    assert join_outcomes(BUSY, later).ready == BUSY.ready
-
-
-def test_gone_wins_over_all() -> None:
-    """An object that is gone has nothing more to say."""
-    assert join_outcomes(STUCK, Outcome.gone()).is_gone
-
-
-def test_joining_adds_up() -> None:
-    """Conditions, fields and events of all gates are kept; the shortest wait wins."""
-    notice = OutcomeEvent("Normal", "Synced", "m")
-    first = replace(
-        FINE, requeue_after=60, fields={"a": 1, "b": 1}, withdrawn=frozenset({"Gate", "Old"})
-    )
-    second = replace(
-        FINE,
-        requeue_after=30,
-        fields={"b": 2},
-        conditions=(Condition("Gate", "True", "Open", ""),),
-        events=(notice,),
-    )
-    outcome = join_outcomes(first, second, BUSY)
-    assert outcome.requeue_after == 30
-    assert outcome.fields == {"a": 1, "b": 2}
-    assert [row.type for row in outcome.conditions] == ["Gate"]
-    assert outcome.withdrawn == {"Old"}
-    assert outcome.events == (notice,)
 
 
 @pytest.mark.parametrize("name", ["Ready", "Reconciling", "Stalled"])
