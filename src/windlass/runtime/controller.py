@@ -139,7 +139,7 @@ class Controller(Generic[K]):
         self._on_result = on_result
 
     async def run(self) -> None:
-        """Work until the queue is shut down and served; raises the `Fatal` of a reconcile."""
+        """Work until cancelled; raises the `Fatal` of a reconcile."""
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name}-{number}")
             for number in range(self._workers)
@@ -154,7 +154,8 @@ class Controller(Generic[K]):
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self) -> None:
-        while (key := await self._queue.get()) is not None:
+        while True:
+            key = await self._queue.get()
             try:
                 with bound_contextvars(controller=self.name, key=str(key)):
                     await self._process(key)

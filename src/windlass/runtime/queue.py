@@ -49,8 +49,6 @@ class KeyOrder(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         # Breaks ties in the heap, so that keys are never compared.
         self._count = itertools.count()
-        # After `close` nothing is added any more.
-        self._closed = False
 
     @property
     def depth(self) -> int:
@@ -64,11 +62,6 @@ class KeyOrder(Generic[K]):
     def delayed(self) -> int:
         return len(self._due)
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether it is closed and no key will ever be in line again."""
-        return self._closed and not self._waiting and not self._again
-
     def next_due(self) -> float | None:
         """The time at which the next delayed key is due; None without delayed keys."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
@@ -77,8 +70,6 @@ class KeyOrder(Generic[K]):
 
     def add(self, key: K) -> None:
         """Bring `key` into line, or have it run again if a worker holds it."""
-        if self._closed:
-            return
         if key in self._working:
             self._again.add(key)
         else:
@@ -86,7 +77,7 @@ class KeyOrder(Generic[K]):
 
     def add_at(self, key: K, due: float) -> None:
         """Bring `key` into line at `due`, unless it is due earlier."""
-        if self._closed or self._due.get(key, math.inf) <= due:
+        if self._due.get(key, math.inf) <= due:
             return
         self._due[key] = due
         heapq.heappush(self._heap, (due, next(self._count), key))
@@ -122,15 +113,6 @@ class KeyOrder(Generic[K]):
             self._again.discard(key)
             self._bring_into_line(key)
 
-    def close(self, *, drain: bool) -> None:
-        """Accept no more keys; with `drain` those in line are still served."""
-        self._closed = True
-        self._due.clear()
-        self._heap.clear()
-        if not drain:
-            self._waiting.clear()
-            self._again.clear()
-
     def _bring_into_line(self, key: K) -> None:
         namespace = getattr(key, "namespace", "")
         self._waiting.setdefault(namespace, OrderedDict()).setdefault(key)
@@ -165,8 +147,6 @@ class KeyedQueue(Generic[K]):
         self._failing: dict[K, Backoff] = {}
         # Set when a key may have come into line; wakes waiting workers.
         self._wakeup = asyncio.Event()
-        # Set when a worker gave a key back; wakes `join`.
-        self._returned = asyncio.Event()
         # Fires when the next delayed key is due; None while no key is delayed.
         self._timer: asyncio.TimerHandle | None = None
 
@@ -213,11 +193,9 @@ class KeyedQueue(Generic[K]):
         """Reset the backoff of `key` after a success."""
         self._failing.pop(key, None)
 
-    async def get(self) -> K | None:
-        """Wait for the next key, the caller's until `done`; None once shut down and served."""
+    async def get(self) -> K:
+        """Wait for the next key, the caller's until `done`."""
         while (key := self._order.take(_now())) is None:
-            if self._order.exhausted:
-                return None
             self._start_timer()
             self._wakeup.clear()
             await self._wakeup.wait()
@@ -227,33 +205,14 @@ class KeyedQueue(Generic[K]):
         """Give `key` back; it is queued again if it was added meanwhile."""
         self._order.done(key)
         self._wakeup.set()
-        self._returned.set()
-
-    def shutdown(self, *, drain: bool = False) -> None:
-        """Accept no more keys; `drain` still serves those in line, else they are dropped."""
-        self._order.close(drain=drain)
-        self._failing.clear()
-        self._stop_timer()
-        self._wakeup.set()
-        self._returned.set()
-
-    async def join(self) -> None:
-        """Wait until the queue is shut down, served, and no worker holds a key."""
-        while self._order.working or not self._order.exhausted:
-            self._returned.clear()
-            await self._returned.wait()
 
     def _start_timer(self) -> None:
         due = self._order.next_due()
         if due is None or (self._timer is not None and self._timer.when() <= due):
             return
-        self._stop_timer()
-        self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
-
-    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -92,7 +92,7 @@ async def test_every_waiting_worker_gets_a_key() -> None:
     await asyncio.sleep(1)
     for key in range(3):
         queue.add(key)
-    assert sorted(await asyncio.gather(*workers)) == [0, 1, 2]  # type: ignore[type-var]
+    assert sorted(await asyncio.gather(*workers)) == [0, 1, 2]
     assert queue.working == 3
 
 
@@ -106,34 +106,3 @@ async def test_a_cancelled_worker_loses_no_key() -> None:
     with pytest.raises(asyncio.CancelledError):
         await worker
     assert await queue.get() == "a"
-
-
-async def test_shutdown_wakes_the_waiting() -> None:
-    """Workers that wait get None and may leave; timers are gone."""
-    queue: KeyedQueue[str] = KeyedQueue()
-    queue.add_after("late", 100)
-    worker = asyncio.create_task(queue.get())
-    await asyncio.sleep(1)
-    queue.shutdown()
-    assert await worker is None
-    await queue.join()
-    assert now() == pytest.approx(1)
-
-
-async def test_draining_waits_for_a_key_that_must_run_again() -> None:
-    """While draining, a key that was added during its pass is still served before the end."""
-    queue: KeyedQueue[str] = KeyedQueue()
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    queue.shutdown(drain=True)
-    worker = asyncio.create_task(queue.get())
-    joined = asyncio.create_task(queue.join())
-    await asyncio.sleep(1)
-    assert not worker.done()
-    queue.done("a")
-    assert await worker == "a"
-    assert not joined.done()
-    queue.done("a")
-    await joined
-    assert await queue.get() is None

@@ -101,38 +101,6 @@ def test_many_earlier_wishes_leave_no_heap_behind() -> None:
     assert line.delayed == 1
 
 
-def test_closing_with_drain_serves_what_is_there() -> None:
-    """Draining serves the line and what must run again, takes in nothing, and drops delays."""
-    line: KeyOrder[str] = KeyOrder()
-    line.add("a")
-    line.take(0)
-    line.add("a")
-    line.add("b")
-    line.add_at("c", 5)
-    line.close(drain=True)
-    line.add("d")
-    line.add_at("e", 2)
-    assert not line.exhausted
-    assert taken(line, 9) == ["b"]
-    assert not line.exhausted
-    line.done("a")
-    assert taken(line, 9) == ["a"]
-    assert line.exhausted
-
-
-def test_closing_without_drain_drops_all() -> None:
-    """Dropping leaves only what workers already hold."""
-    line: KeyOrder[str] = KeyOrder()
-    line.add("a")
-    line.take(0)
-    line.add("a")
-    line.add("b")
-    line.close(drain=False)
-    assert line.exhausted
-    line.done("a")
-    assert taken(line, 9) == []
-
-
 def test_giving_back_what_nobody_took_is_an_error() -> None:
     """A worker cannot give back a key it does not have."""
     with pytest.raises(KeyError):
