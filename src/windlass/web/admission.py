@@ -44,7 +44,6 @@ class AdmissionRequest:
     uid: str  # of the request, not of the object
     operation: Operation  # as the API server names it
     gvr: GVR  # the type that the webhook was matched for
-    request_gvr: GVR  # the type that the client requested
     subresource: str  # empty: the object itself
     namespace: str  # empty for cluster-scoped objects
     name: str  # empty while the server has not generated one
@@ -77,14 +76,13 @@ class _User(msgspec.Struct):
 
 
 class _Request(msgspec.Struct, rename="camel"):
-    """`request` of an AdmissionReview: uid, operation, resource, request_resource, sub_resource,
-    namespace, name, user_info, dry_run, object and old_object, as the API defines them.
+    """`request` of an AdmissionReview: uid, operation, resource, sub_resource, namespace,
+    name, user_info, dry_run, object and old_object, as the API defines them.
     """
 
     uid: str
     operation: Operation
     resource: _Resource
-    request_resource: _Resource | None = None
     sub_resource: str = ""
     namespace: str = ""
     name: str = ""
@@ -129,12 +127,10 @@ def find_uid(body: bytes) -> str:
 
 
 def _request(raw: _Request) -> AdmissionRequest:
-    gvr = _gvr(raw.resource)
     return AdmissionRequest(
         uid=raw.uid,
         operation=raw.operation,
-        gvr=gvr,
-        request_gvr=_gvr(raw.request_resource) if raw.request_resource else gvr,
+        gvr=_gvr(raw.resource),
         subresource=raw.sub_resource,
         namespace=raw.namespace,
         name=raw.name,

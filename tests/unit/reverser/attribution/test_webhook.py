@@ -30,7 +30,6 @@ def _request(
         uid="request",
         operation=operation,
         gvr=gvr,
-        request_gvr=gvr,
         subresource=subresource,
         namespace=namespace,
         name="",
