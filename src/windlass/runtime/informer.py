@@ -153,8 +153,9 @@ class Informer:
         self._source = source
         # The version digest of every stored object.
         self._digests: dict[Key, bytes] = {}
-        # The bytes of every stored object; None where only digests are kept.
-        self._objects: dict[Key, bytes] | None = {} if keep == "bytes" else None
+        # The bytes of every stored object, or its version digest once more.
+        self._objects: dict[Key, bytes] = {}
+        self._keeps_bytes = keep == "bytes"
         # Keys last stored with a deletionTimestamp; dropping an object leaves its key here.
         self._terminating: set[Key] = set()
         # Keys of the snapshot under way; None outside of a snapshot.
@@ -164,7 +165,7 @@ class Informer:
 
     def get(self, key: Key) -> bytes | None:
         """The bytes of an object, or its digest where only digests are kept."""
-        return (self._digests if self._objects is None else self._objects).get(key)
+        return self._objects.get(key)
 
     def is_terminating(self, key: Key) -> bool:
         """Whether the object last had a deletionTimestamp; it may be gone since."""
@@ -224,8 +225,7 @@ class Informer:
             return
         self._digests[key] = digest
         (self._terminating.add if metadata.deleted_at else self._terminating.discard)(key)
-        if self._objects is not None:
-            self._objects[key] = raw
+        self._objects[key] = raw if self._keeps_bytes else digest
         self._notify(key)
 
     def _drop(self, key: Key) -> None:
@@ -233,8 +233,7 @@ class Informer:
             self._arriving.discard(key)
         if self._digests.pop(key, None) is None:
             return
-        if self._objects is not None:
-            del self._objects[key]
+        del self._objects[key]
         self._notify(key)
 
     def _complete(self) -> None:
@@ -248,8 +247,7 @@ class Informer:
         """Drop all missing keys before the first is reported, so that readers see none of them."""
         for key in missing:
             del self._digests[key]
-            if self._objects is not None:
-                del self._objects[key]
+            del self._objects[key]
         for key in missing:
             self._notify(key)
 
