@@ -33,17 +33,11 @@ from windlass.kube.lenient_json import Unbalanced
 from windlass.objects.names import GVR, Identity, Object
 
 
-def group_version_path(gvr: GVR) -> str:
-    """The path of the discovery document of a group version."""
-    if gvr.group:
-        return f"/apis/{_segment(gvr.group)}/{_segment(gvr.version)}"
-    return f"/api/{_segment(gvr.version)}"
-
-
 def collection_path(gvr: GVR, namespace: str = "") -> str:
     """The path of all objects of a type, in one namespace or in all."""
     inside = f"/namespaces/{_segment(namespace)}" if namespace else ""
-    return f"{group_version_path(gvr)}{inside}/{_segment(gvr.resource)}"
+    root = f"/apis/{_segment(gvr.group)}" if gvr.group else "/api"
+    return f"{root}/{_segment(gvr.version)}{inside}/{_segment(gvr.resource)}"
 
 
 def object_path(gvr: GVR, name: str, namespace: str = "", subresource: str = "") -> str:
@@ -284,12 +278,12 @@ class Api:
         )
         return response.text
 
-    async def document(self, path: str, *, accept: str = _JSON) -> tuple[Object, str]:
-        """A JSON document that is not an object, and its content type."""
+    async def document(self, path: str, *, accept: str = _JSON) -> Object:
+        """A JSON document that is not an object."""
         response = await self._connection.request(
             "GET", path, headers={"Accept": accept, **self._acting_as}
         )
-        return _decode_object(response.content), response.headers.get("content-type", "")
+        return _decode_object(response.content)
 
     async def _read(self, path: str) -> Object:
         response = await self._connection.request("GET", path, headers=self._acting_as)

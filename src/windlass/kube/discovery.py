@@ -1,13 +1,12 @@
 """API discovery: which types an API server serves.
 
-`discover` sends two requests where discovery is aggregated, else one per group version besides. A
-group version that does not respond is failed, not absent; when the roots themselves do not respond,
-the ApiError is raised.
+`discover` sends two requests, for aggregated discovery (GA since Kubernetes 1.30). When one of them
+fails, the ApiError is raised.
 
 The rest turns discovery documents into `ApiTypes`, without requests. A group version that is stale
-or could not be read is failed: it keeps the types it had before, and nothing may be concluded from
-what it lacks. Subresources are not types. Within a group the first version that the server names is
-the preferred one.
+is failed: it keeps the types it had before, and nothing may be concluded from what it lacks.
+Subresources are not types. Within a group the first version that the server names is the preferred
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from windlass.kube import api as kube_api
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError
 from windlass.objects.names import GVK, GVR, Object
@@ -109,7 +107,7 @@ class GroupVersionTypes:
     group: str  # empty for the core group
     version: str
     preferred: bool  # whether it is the preferred version of its group
-    failed: bool = False  # stale or unreadable: nothing may be concluded from what it lacks
+    failed: bool = False  # stale: nothing may be concluded from what it lacks
     types: tuple[ServedType, ...] = ()  # without subresources
     subresource_only: frozenset[GVR] = frozenset()  # plurals without a type of their own
 
@@ -144,33 +142,6 @@ def from_aggregated(document: Object) -> list[GroupVersionTypes]:
     return parts
 
 
-def from_resource_list(
-    group: str, version: str, document: Object, *, preferred: bool
-) -> GroupVersionTypes:
-    """The group version of an APIResourceList, the document of servers without aggregation."""
-    types: dict[str, ServedType] = {}
-    parents: set[str] = set()
-    for entry in document.get("resources") or ():
-        plural, slash, _ = entry["name"].partition("/")
-        if slash:
-            parents.add(plural)
-        else:
-            gvr = GVR(group, version, plural)
-            types[plural] = _served(gvr, entry, entry["kind"], bool(entry["namespaced"]), preferred)
-    bare = frozenset(GVR(group, version, plural) for plural in parents - types.keys())
-    return GroupVersionTypes(group, version, preferred, False, tuple(types.values()), bare)
-
-
-def group_versions(document: Object) -> list[tuple[str, str, bool]]:
-    """Group, version and whether it is preferred, of an APIGroupList."""
-    versions: list[tuple[str, str, bool]] = []
-    for group in document.get("groups") or ():
-        preferred = (group.get("preferredVersion") or {}).get("version")
-        names = [entry["version"] for entry in group.get("versions") or ()]
-        versions += [(group["name"], name, name == (preferred or names[0])) for name in names]
-    return versions
-
-
 def _aggregated_version(group: str, document: Object, *, preferred: bool) -> GroupVersionTypes:
     version = document["version"]
     types: list[ServedType] = []
@@ -193,7 +164,7 @@ def _served(
     short = entry.get("shortNames") or ()
     assert isinstance(verbs, (list, tuple))
     assert isinstance(short, (list, tuple))
-    singular = str(entry.get("singularResource") or entry.get("singularName") or "")
+    singular = str(entry.get("singularResource") or "")
     return ServedType(gvr, kind, namespaced, frozenset(verbs), preferred, singular, tuple(short))
 
 
@@ -213,14 +184,8 @@ def _shared_kinds(types: Iterable[ServedType]) -> frozenset[GVK]:
     return frozenset(gvk for gvk, count in counts.items() if count > 1)
 
 
-_MAX_PARALLEL = 8
-_ACCEPT = ",".join(
-    [
-        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-        "application/json",
-    ]
-)
+_LIST = "APIGroupDiscoveryList"
+_ACCEPT = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_LIST}"
 
 
 async def discover(api: Api, previous: ApiTypes | None = None) -> ApiTypes:
@@ -230,27 +195,8 @@ async def discover(api: Api, previous: ApiTypes | None = None) -> ApiTypes:
 
 
 async def _root(api: Api, path: str) -> list[GroupVersionTypes]:
-    document, content_type = await api.document(path, accept=_ACCEPT)
-    if "APIGroupDiscoveryList" in content_type:
-        return from_aggregated(document)
-    slots = asyncio.Semaphore(_MAX_PARALLEL)
-    versions = _versions(document)
-    return list(await asyncio.gather(*(_version(api, slots, *entry) for entry in versions)))
-
-
-def _versions(document: Object) -> list[tuple[str, str, bool]]:
-    if "groups" in document:
-        return group_versions(document)
-    names = document.get("versions") or []
-    return [("", name, position == 0) for position, name in enumerate(names)]
-
-
-async def _version(
-    api: Api, slots: asyncio.Semaphore, group: str, version: str, preferred: bool
-) -> GroupVersionTypes:
-    async with slots:
-        try:
-            document, _ = await api.document(kube_api.group_version_path(GVR(group, version, "")))
-        except ApiError:
-            return GroupVersionTypes(group, version, preferred, failed=True)
-    return from_resource_list(group, version, document, preferred=preferred)
+    document = await api.document(path, accept=_ACCEPT)
+    # From any other document nothing may be concluded, least of all that there are no types.
+    if document.get("kind") != _LIST:
+        raise ApiError(200, "Undecodable", f"the API server serves no {_LIST} at {path}")
+    return from_aggregated(document)

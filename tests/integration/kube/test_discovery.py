@@ -13,7 +13,7 @@ from tests.support.kube.watch_proxy import ProxyResponse, WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import ApiTypes, ServedType, discover
-from windlass.kube.errors import Unavailable
+from windlass.kube.errors import ApiError, Unavailable
 from windlass.objects.names import GVR, Object
 
 pytestmark = pytest.mark.cluster
@@ -81,18 +81,9 @@ def _types(made: ApiTypes, group: str, plural: str) -> dict[str, ServedType]:
     }
 
 
-def _built_in(made: ApiTypes) -> set[ServedType]:
-    """Without the kinds that other tests make and remove at this moment."""
-    return {served for served in made.types if not served.gvr.group.endswith(".example.org")}
-
-
-def _failed(made: ApiTypes, group: str = "") -> set[str]:
-    """What failed, likewise without the kinds of other tests."""
-    return {
-        name
-        for name in made.failed_groups
-        if ".example.org" not in name or (group and name.startswith(group))
-    }
+def _failed(made: ApiTypes) -> set[str]:
+    """What failed, without the kinds that other tests make and remove at this moment."""
+    return {name for name in made.failed_groups if ".example.org" not in name}
 
 
 async def test_built_in_types(api: Api) -> None:
@@ -123,31 +114,11 @@ async def test_two_requests(proxy: WatchProxy, through: Connection) -> None:
     assert sorted(seen.path for seen in proxy.seen) == ["/api", "/apis"]
 
 
-async def test_documents_of_older_servers(
-    api: Api, proxy: WatchProxy, through: Connection, group: str
-) -> None:
-    """Without aggregation the same catalogue comes from the documents of each group."""
-    expected = await _discovered(api, group)
+async def test_no_aggregation_no_catalogue(proxy: WatchProxy, through: Connection) -> None:
+    """The documents of a server that is too old are an error, not an empty catalogue."""
     proxy.hide_aggregated_discovery()
-    made = await discover(Api(through))
-    assert _built_in(made) == _built_in(expected)
-    assert _types(made, group, "things") == _types(expected, group, "things")
-    assert not _failed(made, group)
-
-
-async def test_failing_group_keeps_its_types(
-    api: Api, proxy: WatchProxy, through: Connection, group: str
-) -> None:
-    """A group whose document fails is failed and keeps its types; others are not touched."""
-    previous = await _discovered(api, group)
-    proxy.hide_aggregated_discovery()
-    broken = f"/apis/{group}/v1"
-    proxy.fault(ProxyResponse(503), when=lambda seen: seen.path == broken, times=None)
-    made = await discover(Api(through), previous)
-    assert _failed(made, group) == {f"{group}/v1"}
-    assert _types(made, group, "things").keys() == {"v1", "v1beta1"}
-    forgetful = await discover(Api(through))
-    assert _types(forgetful, group, "things").keys() == {"v1beta1"}
+    with pytest.raises(ApiError, match="serves no APIGroupDiscoveryList at /api"):
+        await discover(Api(through))
 
 
 async def test_no_root_no_catalogue(proxy: WatchProxy, through: Connection) -> None:

@@ -27,7 +27,6 @@ ROLES = GVR("rbac.authorization.k8s.io", "v1", "clusterroles")
             api.object_path(ROLES, "system:node"),
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
         ),
-        (api.group_version_path(CONFIGMAPS), "/api/v1"),
     ],
 )
 def test_path(path: str, expected: str) -> None:

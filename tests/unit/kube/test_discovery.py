@@ -104,31 +104,3 @@ def test_core_is_failed_by_its_version() -> None:
     """The core group's failure is called v1."""
     made = discovery.merge_group_versions([GroupVersionTypes("", "v1", True, failed=True)], None)
     assert made.failed_groups == {"v1"}
-
-
-def test_resource_list() -> None:
-    """The older documents say the same: entries with a slash are subresources."""
-    document = {
-        "resources": [
-            {"name": "things", "kind": "Thing", "namespaced": True, "verbs": ["list"]},
-            {"name": "things/status", "kind": "Thing", "namespaced": True, "verbs": ["get"]},
-            {"name": "ghosts/scale", "kind": "Scale", "namespaced": True, "verbs": ["get"]},
-        ]
-    }
-    part = discovery.from_resource_list("x.io", "v1", document, preferred=True)
-    assert [served.gvr.resource for served in part.types] == ["things"]
-    assert part.subresource_only == {GVR("x.io", "v1", "ghosts")}
-
-
-def test_group_versions() -> None:
-    """A group list says which version each group prefers."""
-    document = {
-        "groups": [
-            {
-                "name": "x.io",
-                "versions": [{"version": "v2"}, {"version": "v1"}],
-                "preferredVersion": {"version": "v1"},
-            }
-        ]
-    }
-    assert discovery.group_versions(document) == [("x.io", "v2", False), ("x.io", "v1", True)]

@@ -50,7 +50,7 @@ class CapabilitiesCache:
 
     async def _discover(self) -> ApiCapabilities:
         try:
-            version, _ = await self._api.document("/version")
+            version = await self._api.document("/version")
             self._types = await discovery.discover(self._api, self._types)
         except ApiError as error:
             raise Retryable("RenderUnavailable", f"API discovery failed: {error.reason}") from error

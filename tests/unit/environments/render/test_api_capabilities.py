@@ -20,20 +20,18 @@ _TYPE = {
     "scope": "Namespaced",
     "verbs": ["get"],
 }
-_DOCUMENTS: dict[str, tuple[Object, str]] = {
-    "/version": ({"gitVersion": "v1.30.1+k3s1"}, "application/json"),
-    "/api": ({"items": []}, "application/json;as=APIGroupDiscoveryList"),
-    "/apis": (
-        {
-            "items": [
-                {
-                    "metadata": {"name": "example.org"},
-                    "versions": [{"version": "v1", "resources": [_TYPE]}],
-                }
-            ]
-        },
-        "application/json;as=APIGroupDiscoveryList",
-    ),
+_DOCUMENTS: dict[str, Object] = {
+    "/version": {"gitVersion": "v1.30.1+k3s1"},
+    "/api": {"kind": "APIGroupDiscoveryList", "items": []},
+    "/apis": {
+        "kind": "APIGroupDiscoveryList",
+        "items": [
+            {
+                "metadata": {"name": "example.org"},
+                "versions": [{"version": "v1", "resources": [_TYPE]}],
+            }
+        ],
+    },
 }
 
 
@@ -45,7 +43,7 @@ class Server:
         self.now = 0.0
         self.away = False
 
-    async def document(self, path: str, **_: Any) -> tuple[Object, str]:
+    async def document(self, path: str, **_: Any) -> Object:
         self.asked.append(path)
         if self.away:
             raise Unavailable(503, "ServiceUnavailable", "it is away")
