@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.integration.api.server import Server
 from tests.support.processes.operator import eventually
-from windlass.api.install import rbac
+from windlass.api.install import cluster_roles, rbac
 from windlass.api.install.installation import Installation
 
-_RBAC = f"/apis/{rbac.RBAC_GROUP}/v1"
+_RBAC = f"/apis/{cluster_roles.RBAC_GROUP}/v1"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1"
 _WIDE = (
     f"{_POLICIES}/validatingadmissionpolicybindings",
@@ -74,7 +74,7 @@ def binding(
 ) -> dict[str, Any]:
     """A binding of `kind` that gives `user` a role."""
     return _document(kind, name) | {
-        "roleRef": {"apiGroup": rbac.RBAC_GROUP, "kind": of, "name": role},
+        "roleRef": {"apiGroup": cluster_roles.RBAC_GROUP, "kind": of, "name": role},
         "subjects": [rbac.user_subject(user)],
     }
 
@@ -97,4 +97,4 @@ def _reading(plural: str) -> dict[str, Any]:
 
 def _document(kind: str, name: str) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": name}
-    return {"apiVersion": f"{rbac.RBAC_GROUP}/v1", "kind": kind, "metadata": metadata}
+    return {"apiVersion": f"{cluster_roles.RBAC_GROUP}/v1", "kind": kind, "metadata": metadata}

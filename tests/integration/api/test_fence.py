@@ -13,7 +13,7 @@ from tests.integration.api import rights
 from tests.integration.api.rights import binding
 from tests.integration.api.server import Answer, Server
 from tests.support.processes.operator import eventually
-from windlass.api.install import rbac
+from windlass.api.install import cluster_roles, rbac
 from windlass.api.install.environment_objects import (
     APPLIER_NAME,
     ENVIRONMENT_TYPE,
@@ -88,11 +88,11 @@ def fenced(installed: LocalCluster, server: Server, dry: str) -> Iterator[Fenced
     place = Installation(release=release, namespace=f"{release}-own")
     found = Fenced(place, server, Server(installed, f"{release}-operator"))
     almighty = _almighty(found).operator
-    documents = rbac.documents(
+    by_file = rbac.documents_by_file(
         [rbac.user_subject(found.operator.user), rbac.user_subject(almighty.user)],
         installation=place,
-        capabilities=("gateways", "environments"),
     )
+    documents = [doc for file, docs in by_file.items() if "reverser" not in file for doc in docs]
     wide = binding(f"{release}-all", "cluster-admin", almighty.user, kind="ClusterRoleBinding")
     wide["metadata"]["labels"] = place.labels
     rights.give(server, place, [*documents, wide])
@@ -213,7 +213,7 @@ def _sync() -> dict[str, Any]:
 
 
 def _role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
-    return _named("Role", name, f"{rbac.RBAC_GROUP}/v1") | {"rules": list(rules)}
+    return _named("Role", name, f"{cluster_roles.RBAC_GROUP}/v1") | {"rules": list(rules)}
 
 
 def _rule(*verbs: str, **more: Any) -> dict[str, Any]:
@@ -256,12 +256,14 @@ def test_rights_are_passed_on_to_agents_alone(fenced: Fenced, namespace: str) ->
             may_not(FENCE, operator.create(both, place, dry=True))
         for subject in (
             rbac.user_subject("mallory"),
-            {"kind": "Group", "apiGroup": rbac.RBAC_GROUP, "name": "system:authenticated"},
+            {"kind": "Group", "apiGroup": cluster_roles.RBAC_GROUP, "name": "system:authenticated"},
             _account("default"),
         ):
             given = _bound(agent, agent, _account(place), subject)
             may_not(FENCE, operator.create(given, place, dry=True))
-        may(operator.delete(f"/apis/{rbac.RBAC_GROUP}/v1/namespaces/{place}/roles/{agent}"))
+        may(
+            operator.delete(f"/apis/{cluster_roles.RBAC_GROUP}/v1/namespaces/{place}/roles/{agent}")
+        )
     may_not(FENCE, operator.create(_role("r", _rule()), namespace))
     elsewhere = _bound(agent, "view", _account(namespace), of="ClusterRole")
     may_not(FENCE, _almighty(fenced).operator.create(elsewhere, namespace))

@@ -10,18 +10,11 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from windlass.api.install import cluster_roles, operator_policies
 from windlass.api.install.cluster_roles import WatchMode
 from windlass.api.install.installation import Installation
 from windlass.objects.names import Object
-
-CapabilityName = Literal["reverser", "gateways", "environments"]
-CAPABILITIES: tuple[CapabilityName, ...] = ("reverser", "gateways", "environments")
-
-RBAC_GROUP = cluster_roles.RBAC_GROUP
-PURPOSE_ANNOTATION = cluster_roles.PURPOSE_ANNOTATION
 
 
 def documents(
@@ -29,12 +22,9 @@ def documents(
     *,
     installation: Installation | None = None,
     watch: WatchMode = "selected",
-    capabilities: Sequence[CapabilityName] = CAPABILITIES,
 ) -> list[Object]:
     """All objects in the order to apply; subjects default to the service account."""
-    by_file = documents_by_file(
-        subjects, installation=installation, watch=watch, capabilities=capabilities
-    )
+    by_file = documents_by_file(subjects, installation=installation, watch=watch)
     return [document for documents_of_file in by_file.values() for document in documents_of_file]
 
 
@@ -43,28 +33,22 @@ def documents_by_file(
     *,
     installation: Installation | None = None,
     watch: WatchMode = "selected",
-    capabilities: Sequence[CapabilityName] = CAPABILITIES,
 ) -> dict[str, list[Object]]:
     """The same objects by file name, so that each file can be left out on its own."""
     installation = installation or Installation()
     bound_subjects = list(subjects) if subjects is not None else [installation.service_account]
-    roles = {
-        "reverser": cluster_roles.reverser_roles(installation, bound_subjects, watch),
-        "gateways": cluster_roles.gateways_roles(installation, bound_subjects),
-        "environments": cluster_roles.environments_roles(installation, bound_subjects),
-    }
     by_file = {"00-namespace": _namespace_documents(installation, with_account=subjects is None)}
     # Policies before roles, in this order and in that of the file names: no right is ever granted
     # that no policy bounds.
     by_file |= operator_policies.policies_by_file(installation, bound_subjects)
-    for capability in capabilities:
-        by_file |= roles[capability]
-    return by_file
+    by_file |= cluster_roles.reverser_roles(installation, bound_subjects, watch)
+    by_file |= cluster_roles.gateways_roles(installation, bound_subjects)
+    return by_file | cluster_roles.environments_roles(installation, bound_subjects)
 
 
 def user_subject(name: str) -> Object:
     """A user as the subject of a binding: a person, or the operator run from a local machine."""
-    return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
+    return {"kind": "User", "apiGroup": cluster_roles.RBAC_GROUP, "name": name}
 
 
 def _namespace_documents(installation: Installation, *, with_account: bool) -> list[Object]:

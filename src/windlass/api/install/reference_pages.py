@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.api.install import crd, rbac
+from windlass.api.install import cluster_roles, crd
 from windlass.api.schema.kind import Kind
 from windlass.objects.names import Object
 
@@ -52,7 +52,7 @@ def rbac_page(documents_by_file: dict[str, list[Object]]) -> str:
 def _role_row(name: str, role: Object) -> str:
     metadata = role["metadata"]
     rights = "<br>".join(_rule_text(rule) for rule in role["rules"])
-    purpose = metadata["annotations"][rbac.PURPOSE_ANNOTATION]
+    purpose = metadata["annotations"][cluster_roles.PURPOSE_ANNOTATION]
     return f"| {role['kind']} `{metadata['name']}` | `{name}.yaml` | {purpose} | {rights} |"
 
 
@@ -63,7 +63,7 @@ def _is_policy(document: Object) -> bool:
 def _policy_row(name: str, policy: Object) -> str:
     metadata = policy["metadata"]
     texts = "<br>".join(rule["message"] for rule in policy["spec"]["validations"])
-    purpose = metadata["annotations"][rbac.PURPOSE_ANNOTATION]
+    purpose = metadata["annotations"][cluster_roles.PURPOSE_ANNOTATION]
     return f"| {policy['kind']} `{metadata['name']}` | `{name}.yaml` | {purpose} | {texts} |"
 
 

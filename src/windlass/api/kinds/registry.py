@@ -35,4 +35,3 @@ WATCH_RULES = watchrules.WATCH_RULE_KIND.gvr
 CLUSTER_WATCH_RULES = watchrules.CLUSTER_WATCH_RULE_KIND.gvr
 IGNITION_SYNCS = ignitionsync.KIND.gvr
 PROJECTS = project.KIND.gvr
-ENVIRONMENTS = environment.KIND.gvr

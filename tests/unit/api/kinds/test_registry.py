@@ -14,7 +14,6 @@ def test_resources() -> None:
     assert registry.CLUSTER_WATCH_RULES.resource == "clusterwatchrules"
     assert str(registry.IGNITION_SYNCS) == "sync.ignition.io/v1alpha1/ignitionsyncs"
     assert str(registry.PROJECTS) == "catalyst.catalyst.dev/v1alpha1/projects"
-    assert str(registry.ENVIRONMENTS) == "catalyst.catalyst.dev/v1alpha1/environments"
 
 
 def test_every_kind_belongs_to_one_capability() -> None:
