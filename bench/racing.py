@@ -60,14 +60,14 @@ async def _worker(ground: Ground, turn: int) -> float:
     directory.mkdir()
     async with branch_worker.running_worker(ground.git, directory) as site:
         site.worker._publisher.judge = _judge
-        folder = await site.opened(window_seconds=0.0)
+        folder = await site.open_folder(window_seconds=0.0)
         with _foreign_writer(ground, site.repository, directory):
             for number in range(COMMITS):
-                site.offer(folder, f"object-{number}", f"a: {number}\n")
+                site.add_update(folder, f"object-{number}", f"a: {number}\n")
             began = time.perf_counter()
             async with asyncio.timeout(_LONGEST_SECONDS):
                 while folder.window:
-                    await site.serve()
+                    await site.write_group()
             seconds = time.perf_counter() - began
         told = Counter(bare_git(site.repository, "log", "--format=%an", "main").split())
         assert all(told[name] == COMMITS // len(_PEOPLE) for name in _PEOPLE), told

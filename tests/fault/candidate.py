@@ -15,10 +15,10 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @functools.cache
-def operator_kubeconfig(desk: LocalCluster) -> Path:
+def operator_kubeconfig(cluster: LocalCluster) -> Path:
     """Install windlass on the desk; the kubeconfig with exactly the operator's rights."""
     return asyncio.run(
-        installer.install(desk, Installation("windlass", "windlass-system"))
+        installer.install(cluster, Installation("windlass", "windlass-system"))
     ).kubeconfig
 
 
@@ -31,13 +31,13 @@ class Candidate(Operator):
 
     def __init__(
         self,
-        desk: LocalCluster,
+        cluster: LocalCluster,
         directory: Path,
         kubeconfig: Path,
         *flags: str,
         command: Sequence[str] = (),
     ) -> None:
-        super().__init__(desk, directory, *flags, authors=False)
+        super().__init__(cluster, directory, *flags, authors=False)
         if command:
             self._starting = functools.partial(windlass_command.start_executable, command=command)
         self.stores = directory / "stores"

@@ -32,7 +32,7 @@ Mirrors = Callable[..., MirroredNamespace]
 
 
 @pytest.fixture(scope="session")
-def desk() -> Iterator[LocalCluster]:
+def fault_cluster() -> Iterator[LocalCluster]:
     """The control plane that the tests of this folder share and may hurt."""
     with clusters.running("fault") as found:
         clusters.bind_cluster_admin(found, "dev")
@@ -48,49 +48,55 @@ def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitSer
 
 
 @pytest.fixture(scope="module")
-def operator(desk: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(
+    fault_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
     """The operator of one file's tests; it must be alive when they are done."""
     with running_operator(
-        desk, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False
+        fault_cluster, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False
     ) as found:
         yield found
         assert Path(f"/proc/{found.pid}/cmdline").read_bytes(), "the operator is alive"
 
 
 @pytest.fixture
-def idle_operator(desk: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
+def idle_operator(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator that the test starts, ends and starts again."""
-    found = Operator(desk, tmp_path, *FLAGS, authors=False)
+    found = Operator(fault_cluster, tmp_path, *FLAGS, authors=False)
     yield found
     found.kill()
 
 
 @pytest.fixture
-def candidates(desk: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Candidate]]:
+def candidates(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Candidate]]:
     """More replicas beside the desk's operator, each with ports and stores of its own."""
-    made: list[Candidate] = []
+    replicas: list[Candidate] = []
 
     def make(*flags: str, kubeconfig: Path | None = None, command: Sequence[str] = ()) -> Candidate:
-        directory = tmp_path / f"candidate-{len(made)}"
+        directory = tmp_path / f"candidate-{len(replicas)}"
         directory.mkdir()
-        chosen = kubeconfig or operator_kubeconfig(desk)
-        made.append(Candidate(desk, directory, chosen, *FLAGS, *flags, command=command))
-        return made[-1]
+        chosen = kubeconfig or operator_kubeconfig(fault_cluster)
+        replicas.append(
+            Candidate(fault_cluster, directory, chosen, *FLAGS, *flags, command=command)
+        )
+        return replicas[-1]
 
     yield make
-    for one in made:
-        one.kill()
+    for replica in replicas:
+        replica.kill()
 
 
 @pytest.fixture
-def mirrors(desk: LocalCluster, git_host: RunningGitServer) -> Iterator[Mirrors]:
+def mirrors(fault_cluster: LocalCluster, git_host: RunningGitServer) -> Iterator[Mirrors]:
     """Namespaces with a repository each; nothing of ours is left in them afterwards."""
     with contextlib.ExitStack() as stack:
 
         def make(served: RunningGitServer = git_host, **options: str) -> MirroredNamespace:
-            namespace = stack.enter_context(clusters.fresh_namespace(desk))
-            found = ApiMirroredNamespace(desk, served, namespace, f"{namespace}.git", **options)
-            stack.callback(_forget, found)
+            namespace = stack.enter_context(clusters.fresh_namespace(fault_cluster))
+            found = ApiMirroredNamespace(
+                fault_cluster, served, namespace, f"{namespace}.git", **options
+            )
+            stack.callback(_delete_mirror, found)
             return found
 
         yield make
@@ -102,8 +108,8 @@ def mirrored(mirrors: Mirrors) -> MirroredNamespace:
     return mirrors()
 
 
-def _forget(mirrored: MirroredNamespace) -> None:
+def _delete_mirror(mirrored: MirroredNamespace) -> None:
     """Remove our objects at once, so that the next operator does not meet them."""
     admin = admin_user(mirrored)
     for kind in ("watchrule", "gitdestination", "gitrepoconfig"):
-        admin.ask("DELETE", admin.path(kind))
+        admin.request("DELETE", admin.path(kind))

@@ -14,7 +14,7 @@ def assert_sound(mirrored: MirroredNamespace) -> None:
     rows = [line.split() for line in log.splitlines()]
     assert all(len(row) <= 3 for row in rows), "no merge commit"
     trees = [row[1] for row in rows]
-    repeated = [one for one, other in itertools.pairwise(trees) if one == other]
+    repeated = [tree for tree, parent_tree in itertools.pairwise(trees) if tree == parent_tree]
     assert not repeated, "no commit repeats the tree of its parent"
     assert_only_advanced(mirrored)
     http_server.git(mirrored.path, "fsck", "--strict", "--full")
@@ -22,12 +22,12 @@ def assert_sound(mirrored: MirroredNamespace) -> None:
 
 def assert_only_advanced(mirrored: MirroredNamespace) -> None:
     """Every move of the branch that the server noted was a fast-forward."""
-    for old, new in moves(mirrored):
+    for old, new in branch_updates(mirrored):
         base = http_server.git(mirrored.path, "merge-base", old, new).strip()
         assert base == old, f"{old} to {new} was no fast-forward"
 
 
-def moves(mirrored: MirroredNamespace) -> list[tuple[str, str]]:
+def branch_updates(mirrored: MirroredNamespace) -> list[tuple[str, str]]:
     """The updates of the branch by pushes, oldest first; its creation is not among them."""
     log = mirrored.path / "logs" / "refs" / "heads" / mirrored.branch
     rows = [line.split(" ", 2)[:2] for line in log.read_text().splitlines() if "\tpush" in line]

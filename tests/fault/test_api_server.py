@@ -26,7 +26,7 @@ LEASE = "gitopsreverser_lease_acquire_failures_total"
 
 
 @contextmanager
-def _writing(mirrored: MirroredNamespace) -> Iterator[dict[str, str]]:
+def _writing_all_the_time(mirrored: MirroredNamespace) -> Iterator[dict[str, str]]:
     """Somebody who writes without a pause; what the API server acknowledged."""
     state: dict[str, str] = {}
     enough = threading.Event()
@@ -52,7 +52,7 @@ def _writing(mirrored: MirroredNamespace) -> Iterator[dict[str, str]]:
 
 
 def test_restarts_under_load_lose_nothing(
-    mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster
+    mirrored: MirroredNamespace, idle_operator: Operator, fault_cluster: LocalCluster
 ) -> None:
     """The operator stays alive, says that it is not ready meanwhile, and catches up.
 
@@ -61,21 +61,23 @@ def test_restarts_under_load_lose_nothing(
     idle_operator.start()
     mirrored.configured({"resources": ["configmaps"]})
     pid = idle_operator.pid
-    with _writing(mirrored) as acknowledged:
+    with _writing_all_the_time(mirrored) as acknowledged:
         eventually(lambda: len(acknowledged) == 5, "some load", seconds=30.0)
         restarts, failures = idle_operator.metric(RESTARTS), idle_operator.metric(LEASE)
-        before = _pids(desk)
-        desk.restart_api_server()
-        assert {name for name, pid in _pids(desk).items() if before[name] != pid} == {API_SERVER}
+        before = _pids(fault_cluster)
+        fault_cluster.restart_api_server()
+        assert {name for name, pid in _pids(fault_cluster).items() if before[name] != pid} == {
+            API_SERVER
+        }
         eventually(lambda: idle_operator.metric(RESTARTS) > restarts, "streams begun again")
         eventually(lambda: idle_operator.metric(LEASE) > failures, "a lease request that failed")
         eventually(lambda: len(mirrored.files()) == 5, "five files", seconds=60.0)
-        desk.stop_api_server()
+        fault_cluster.stop_api_server()
         try:
-            assert desk.api.request("/readyz").status == 0
+            assert fault_cluster.api.request("/readyz").status == 0
             eventually(lambda: not idle_operator._is_ready(), "not ready", seconds=30.0)
         finally:
-            desk.start_api_server()
+            fault_cluster.start_api_server()
         earlier = dict(acknowledged)
         eventually(lambda: acknowledged != earlier, "load again", seconds=60.0)
     live = {
@@ -89,15 +91,15 @@ def test_restarts_under_load_lose_nothing(
     history.assert_sound(mirrored)
 
 
-def _pids(desk: LocalCluster) -> dict[str, int]:
-    now = cluster_state.load_state(desk.directory)
+def _pids(fault_cluster: LocalCluster) -> dict[str, int]:
+    now = cluster_state.load_state(fault_cluster.directory)
     assert now is not None
     return {component: process.pid for component, process in now.processes.items()}
 
 
 def _config_maps(mirrored: MirroredNamespace) -> list[dict[str, dict[str, str]]]:
     admin = admin_user(mirrored)
-    rows: list[dict[str, dict[str, str]]] = admin.ask("GET", admin.path("configmaps")).object[
+    rows: list[dict[str, dict[str, str]]] = admin.request("GET", admin.path("configmaps")).object[
         "items"
     ]
     return rows

@@ -31,32 +31,32 @@ VALUE = f"canary-{_RUN}-of-a-mirrored-secret"
 def _forms(text: str, *prefixes: str) -> set[str]:
     """A secret as it is, and as it is written in headers, URLs and Secrets."""
     plain = {text, *(prefix + text for prefix in prefixes)}
-    encoded = {base64.b64encode(one.encode()).decode().rstrip("=") for one in plain}
+    encoded = {base64.b64encode(form.encode()).decode().rstrip("=") for form in plain}
     return {text, urllib.parse.quote(text, safe="")} | encoded
 
 
 FORMS = _forms(PASSWORD, "git:") | _forms(VALUE)
 
 
-def _sings(text: str) -> set[str]:
+def _leaks(text: str) -> set[str]:
     return {form for form in FORMS if form in text}
 
 
 @pytest.fixture
-def operator(desk: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
+def operator(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator from a shell: what the kernel shows of a forked one is not its own."""
     with running_operator(
-        desk, tmp_path / "operator", *FLAGS, authors=False, forked=False
+        fault_cluster, tmp_path / "operator", *FLAGS, authors=False, forked=False
     ) as found:
         yield found
 
 
 @pytest.mark.scenario("A111")
 def test_the_canary_is_found_nowhere(
-    mirrors: Mirrors, operator: Operator, desk: LocalCluster, tmp_path: Path
+    mirrors: Mirrors, operator: Operator, fault_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Logs, status, events, metrics, processes during a push, and every Git object: silent."""
-    earlier = _stores(desk)
+    earlier = _stores(fault_cluster)
     with running_git_server(tmp_path, username="git", password=PASSWORD) as served:
         mirrored = mirrors(served)
         mirrored.admin.apply(
@@ -70,10 +70,10 @@ def test_the_canary_is_found_nowhere(
         eventually(lambda: path in mirrored.files(), "the redacted Secret", seconds=40.0)
         assert "REDACTED(" in mirrored.files()[path]
         served.server.faults.set(GitFault("hang", service="receive-pack", advertisement=False))
-        mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
+        mirrored.user("alice").apply(mirrored.config_map("one", a="1"))
         eventually(lambda: b"push\0--porcelain" in _processes(), "a push under way", seconds=30.0)
         for _ in range(10):
-            assert not _sings(_processes().decode("utf-8", "replace"))
+            assert not _leaks(_processes().decode("utf-8", "replace"))
         mirrored.await_condition("gitdestination", "destination", "GitUnavailable", seconds=40.0)
         served.server.faults.clear()
         mirrored.admin.apply(mirrored.secret(username="git", password=f"{PASSWORD}-wrong"))
@@ -82,23 +82,25 @@ def test_the_canary_is_found_nowhere(
             admin_user(mirrored),
             ("gitrepoconfig", "gitdestination", "watchrule", "event"),
         )
-        shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in kinds)
+        shown = "".join(admin.request("GET", admin.path(kind)).text for kind in kinds)
         for text in (shown, operator.log.read_text(), operator.metrics()):
-            assert not _sings(text)
+            assert not _leaks(text)
         # Stores of other tests may be damaged on purpose; git cannot read those to the end.
-        own = _stores(desk) - earlier
+        own = _stores(fault_cluster) - earlier
         assert own, "no store was made for this repository"
         for repository in (mirrored.path, *own):
-            assert not _sings(_every_object(repository))
-        for file in (path for path in (desk.directory / "stores").rglob("*") if path.is_file()):
+            assert not _leaks(_every_object(repository))
+        for file in (
+            path for path in (fault_cluster.directory / "stores").rglob("*") if path.is_file()
+        ):
             # The operator works on: a lock or a loose object may be gone by now.
             with contextlib.suppress(FileNotFoundError):
-                assert not _sings(file.read_bytes().decode("latin-1"))
+                assert not _leaks(file.read_bytes().decode("latin-1"))
 
 
-def _stores(desk: LocalCluster) -> set[Path]:
+def _stores(fault_cluster: LocalCluster) -> set[Path]:
     """The operator's stores, one for each repository."""
-    return {path for path in (desk.directory / "stores").glob("[!.]*") if path.is_dir()}
+    return {path for path in (fault_cluster.directory / "stores").glob("[!.]*") if path.is_dir()}
 
 
 def _mirrored_secret(mirrored: MirroredNamespace) -> dict[str, object]:

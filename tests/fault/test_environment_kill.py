@@ -133,11 +133,11 @@ def source_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGit
 
 @pytest.fixture
 async def tenant(
-    desk: LocalCluster, source_host: RunningGitServer, tmp_path: Path
+    fault_cluster: LocalCluster, source_host: RunningGitServer, tmp_path: Path
 ) -> AsyncIterator[EnvironmentHarness]:
     """A namespace with a repository, on a control plane without any other Environment."""
-    with clusters.fresh_namespace(desk) as namespace:
-        async with environment_harness(desk, namespace, source_host, tmp_path) as found:
+    with clusters.fresh_namespace(fault_cluster) as namespace:
+        async with environment_harness(fault_cluster, namespace, source_host, tmp_path) as found:
             yield found
 
 

@@ -97,32 +97,34 @@ class Tenant:
 
 
 @pytest.fixture(scope="module")
-def operator(desk: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(
+    fault_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
     """An operator with all capabilities."""
     directory = tmp_path_factory.mktemp("operator")
-    with running_operator(desk, directory, authors=False) as found:
+    with running_operator(fault_cluster, directory, authors=False) as found:
         yield found
 
 
 @pytest.fixture
 def new_tenant(
-    desk: LocalCluster, operator: Operator, tmp_path: Path
+    fault_cluster: LocalCluster, operator: Operator, tmp_path: Path
 ) -> Iterator[Callable[[Api, str], Tenant]]:
     """Makes tenants, each with a namespace and a server."""
     with (
-        clusters.fresh_namespace(desk) as slow,
-        clusters.fresh_namespace(desk) as quick,
+        clusters.fresh_namespace(fault_cluster) as slow,
+        clusters.fresh_namespace(fault_cluster) as quick,
         running_git_server(tmp_path / "slow") as slow_server,
         running_git_server(tmp_path / "quick") as quick_server,
     ):
-        places = {"slow": (slow, slow_server), "quick": (quick, quick_server)}
-        yield lambda api, name: Tenant(api, *places[name])
+        tenants = {"slow": (slow, slow_server), "quick": (quick, quick_server)}
+        yield lambda api, name: Tenant(api, *tenants[name])
 
 
 @pytest.fixture
-async def api(desk: LocalCluster) -> AsyncIterator[Api]:
+async def api(fault_cluster: LocalCluster) -> AsyncIterator[Api]:
     """An administrator's client."""
-    async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
+    async with Connection.open(kubeconfig=fault_cluster.admin_kubeconfig) as connection:
         yield Api(connection)
 
 

@@ -44,7 +44,7 @@ def _path(mirrored: MirroredNamespace, name: str) -> str:
 
 
 def _create(mirrored: MirroredNamespace, *names: str) -> None:
-    mirrored.person("alice").apply(*(mirrored.config_map(name, a="1") for name in names))
+    mirrored.user("alice").apply(*(mirrored.config_map(name, a="1") for name in names))
 
 
 def _await_files(mirrored: MirroredNamespace, *names: str, seconds: float = 40.0) -> None:
@@ -62,10 +62,10 @@ def _await_event(mirrored: MirroredNamespace, reason: str) -> str:
     """The text of the first event for that reason."""
     admin = admin_user(mirrored)
 
-    def found() -> list[str]:
+    def matching_events() -> list[str]:
         return [row["message"] for row in admin.list("events") if row["reason"] == reason]
 
-    return eventually(found, f"an event {reason}")[0]
+    return eventually(matching_events, f"an event {reason}")[0]
 
 
 @pytest.mark.scenario("A83")
@@ -79,18 +79,18 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
         mirrored.configured(CONFIG_MAPS)
         _create(mirrored, "before")
         _await_files(mirrored, "before")
-    pushes = len(history.moves(mirrored))
+    pushes = len(history.branch_updates(mirrored))
     _create(mirrored, "one", "two", "three")
     _ready(mirrored, "GitUnavailable")
     eventually(lambda: operator.metric(waiting) >= 1.0, "a commit that waits")
-    mirrored.person("alice").delete("configmap", "before")
+    mirrored.user("alice").delete("configmap", "before")
     _create(mirrored, "four")
     eventually(lambda: operator.metric(DEPTH) >= 5.0, "five files that wait")
     with running_git_server(tmp_path, username="git", password=PASSWORD, port=port):
         _await_files(mirrored, "one", "two", "three", "four")
         _ready(mirrored, "Ready")
         assert _path(mirrored, "before") not in mirrored.files()
-        assert len(history.moves(mirrored)) == pushes + 1
+        assert len(history.branch_updates(mirrored)) == pushes + 1
         history.assert_sound(mirrored)
         _await_event(mirrored, "GitRecovered")
         eventually(lambda: operator.metric(waiting) == 0.0, "no commit that waits")
@@ -108,7 +108,9 @@ def test_wrong_credentials_are_said_and_heal_by_themselves(
     mirrored.admin.apply(mirrored.secret())
     mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository")
     admin = admin_user(mirrored)
-    shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in ("gitrepoconfig", "event"))
+    shown = "".join(
+        admin.request("GET", admin.path(kind)).text for kind in ("gitrepoconfig", "event")
+    )
     assert WRONG not in shown + operator.log.read_text() + operator.metrics()
     assert mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"] == before
 
@@ -147,7 +149,7 @@ def test_a_hostile_url_is_refused_and_not_repeated(
     """The API server says which rule was broken; a token in the URL is shown nowhere."""
     manifest = mirrored.repo_config({"repoUrl": url})
     admin = admin_user(mirrored)
-    refused = admin.ask("POST", admin.path("gitrepoconfig"), manifest)
+    refused = admin.request("POST", admin.path("gitrepoconfig"), manifest)
     assert not refused.ok
     assert "spec.repoUrl" in refused.text
     assert "tok_5512" not in refused.text + operator.log.read_text()
@@ -217,7 +219,7 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
-    pushes = len(history.moves(mirrored))
+    pushes = len(history.branch_updates(mirrored))
     faults.set(GitFault("protected", service="receive-pack", branch="main"))
     _create(mirrored, "one", "two")
     assert "this is a protected branch" in _ready(mirrored, "PushRejected")
@@ -230,7 +232,7 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     _await_files(mirrored, "one", "two", "three")
     _ready(mirrored, "Ready")
     # The last attempt with the first two may be under way when the server gives in.
-    assert pushes < len(history.moves(mirrored)) <= pushes + 2
+    assert pushes < len(history.branch_updates(mirrored)) <= pushes + 2
 
 
 @pytest.mark.parametrize("mode", ["error", "hang", "slow", "endless"])
@@ -239,7 +241,7 @@ def test_a_push_that_does_not_end_is_ended(
     mirrored: MirroredNamespace,
     faults: ActiveFault,
     operator: Operator,
-    desk: LocalCluster,
+    fault_cluster: LocalCluster,
 ) -> None:
     """The deadline ends the whole child; no lock and no process is left, and it recovers."""
     mirrored.configured(CONFIG_MAPS)
@@ -255,7 +257,7 @@ def test_a_push_that_does_not_end_is_ended(
     _ready(mirrored, "Ready")
     eventually(lambda: not _pushing_children(operator), "no git child that pushes")
     eventually(lambda: operator.metric(ACTIVE) == 0.0, "no worker that is busy")
-    assert not list((desk.directory / "stores").rglob("*.lock"))
+    assert not list((fault_cluster.directory / "stores").rglob("*.lock"))
     history.assert_sound(mirrored)
 
 

@@ -16,7 +16,7 @@ from tests.support.reverser.reference_run import FOREIGN, ReferenceRun, Tree
 
 pytestmark = pytest.mark.cluster
 
-PLACES = (
+FAILPOINTS = (
     "git.fetch.after",
     "git.fetch.before",
     "git.push.after",
@@ -51,26 +51,28 @@ def reference(candidates: Callable[..., Candidate], mirrors: Mirrors, tmp_path: 
         operator.start({"WINDLASS_FAILPOINT_LOG": str(visited)})
         run.configure()
         run.mirrored.await_synced()
-        run.tell(run.has)
+        run.run_steps(run.is_in_git)
         operator.kill()
-        rooms = ("git.", "reverser.", "runtime.")
-        learnt = {place for place in visited.read_text().split() if place.startswith(rooms)}
-        assert learnt == set(PLACES)
+        prefixes = ("git.", "reverser.", "runtime.")
+        visited_failpoints = {
+            failpoint for failpoint in visited.read_text().split() if failpoint.startswith(prefixes)
+        }
+        assert visited_failpoints == set(FAILPOINTS)
         history.assert_sound(run.mirrored)
         _REFERENCE.append(run.tree())
     return _REFERENCE[0]
 
 
 @pytest.mark.scenario("A78")
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
 def test_killed_at_a_side_effect_the_end_is_the_same(
-    place: str, reference: Tree, candidates: Callable[..., Candidate], mirrors: Mirrors
+    failpoint: str, reference: Tree, candidates: Callable[..., Candidate], mirrors: Mirrors
 ) -> None:
     """The next start finishes the story: equal files, no commit twice, nothing broken."""
     operator, run = candidates(), ReferenceRun(mirrors())
     run.configure()
-    operator.spawn({"WINDLASS_FAILPOINTS": f"{place}=kill@{2 if place in _LATER else 1}"})
-    run.tell(lambda number: not operator.is_alive or run.has(number))
+    operator.spawn({"WINDLASS_FAILPOINTS": f"{failpoint}=kill@{2 if failpoint in _LATER else 1}"})
+    run.run_steps(lambda number: not operator.is_alive or run.is_in_git(number))
     assert operator.wait_dead() == -9, "the place was passed"
     operator.spawn()
     eventually(lambda: run.tree() == reference, "the files of the reference run", seconds=60.0)

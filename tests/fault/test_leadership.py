@@ -43,7 +43,7 @@ def test_a_leader_that_was_paused_pushes_nothing_more(
     mirrored: MirroredNamespace, idle_operator: Operator, candidates: Callable[..., Candidate]
 ) -> None:
     """Another takes over; the old one wakes with an open window and keeps its hands still."""
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     idle_operator.start()
     mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "1500ms"})
     seen = "gitopsreverser_events_processed_total"
@@ -75,12 +75,12 @@ def test_two_writers_at_once_do_no_harm(
     The slower of the two may bring back for a moment what the other has removed: its own
     deletion of the object is still on the way. So the files are awaited, not read once.
     """
-    both = [candidates("--no-leader-elect"), candidates("--no-leader-elect")]
-    for one in both:
-        one.spawn()
-    for one in both:
-        eventually(one._is_ready, "readiness", seconds=60.0)
-    alice = mirrored.person("alice")
+    replicas = [candidates("--no-leader-elect"), candidates("--no-leader-elect")]
+    for replica in replicas:
+        replica.spawn()
+    for replica in replicas:
+        eventually(replica._is_ready, "readiness", seconds=60.0)
+    alice = mirrored.user("alice")
     mirrored.configured(CONFIG_MAPS)
     for number in range(6):
         alice.apply(*(mirrored.config_map(f"map-{index}", value=str(number)) for index in range(4)))
@@ -90,7 +90,7 @@ def test_two_writers_at_once_do_no_harm(
     alice.apply(mirrored.config_map("last", a="1"))
     expected = {_path(mirrored, name) for name in ("map-1", "map-2", "map-3", "last")}
     eventually(lambda: mirrored.files().keys() == expected, "the files of the four that live")
-    assert all(one.is_alive for one in both)
+    assert all(replica.is_alive for replica in replicas)
     history.assert_sound(mirrored)
 
 
@@ -105,7 +105,7 @@ def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
     mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
     seen = "gitopsreverser_events_processed_total"
     before = leader.metric(seen)
-    mirrored.person("alice").apply(mirrored.config_map("open", a="1"))
+    mirrored.user("alice").apply(mirrored.config_map("open", a="1"))
     eventually(lambda: leader.metric(seen) > before, "an open window")
     assert not mirrored.files()
     leader.signal(signal.SIGTERM)

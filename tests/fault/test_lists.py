@@ -10,7 +10,7 @@ import pytest
 from tests.fault import history
 from tests.fault.candidate import Candidate, operator_kubeconfig
 from tests.fault.conftest import FLAGS
-from tests.fault.proxied import EmptyList, Proxied, proxied
+from tests.fault.running_proxy import EmptyList, RunningProxy, running_proxy
 from tests.support.kube.watch_proxy import (
     ConnectionDrop,
     ProxiedRequest,
@@ -32,19 +32,23 @@ Match = Callable[[ProxiedRequest], bool]
 
 
 @pytest.fixture(scope="module")
-def line(desk: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+def api_proxy(
+    fault_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningProxy]:
     """The proxy between the operator of this file and the API server."""
-    with proxied(operator_kubeconfig(desk), tmp_path_factory.mktemp("proxy")) as found:
+    with running_proxy(
+        operator_kubeconfig(fault_cluster), tmp_path_factory.mktemp("proxy")
+    ) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def operator(
-    desk: LocalCluster, line: Proxied, tmp_path_factory: pytest.TempPathFactory
+    fault_cluster: LocalCluster, api_proxy: RunningProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Candidate]:
     """An operator that sees the cluster through the proxy."""
     directory = tmp_path_factory.mktemp("operator")
-    found = Candidate(desk, directory, line.kubeconfig, *FLAGS, "--page-size=1")
+    found = Candidate(fault_cluster, directory, api_proxy.kubeconfig, *FLAGS, "--page-size=1")
     found.start()
     yield found
     assert found.is_alive
@@ -53,16 +57,16 @@ def operator(
 
 @pytest.fixture
 def mirrored(
-    operator: Candidate, line: Proxied, mirrored: MirroredNamespace
+    operator: Candidate, api_proxy: RunningProxy, mirrored: MirroredNamespace
 ) -> Iterator[MirroredNamespace]:
     """A namespace whose three ConfigMaps and one Service are in Git."""
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.apply(*(mirrored.config_map(name, a="1") for name in ("one", "two", "three")))
     alice.apply(_service(mirrored, "web"))
     mirrored.configured(RULE)
     eventually(lambda: len(mirrored.files()) == 4, "four files", seconds=40.0)
     yield mirrored
-    line.proxy.heal()
+    api_proxy.proxy.heal()
 
 
 def _maps(mirrored: MirroredNamespace) -> Match:
@@ -90,7 +94,7 @@ def _service(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
     }
 
 
-def _begin_anew(mirrored: MirroredNamespace) -> None:
+def _recreate_mirror(mirrored: MirroredNamespace) -> None:
     """Remove and make our objects again: everything is listed once more."""
     for kind, name in (("gitdestination", "destination"), ("watchrule", "rule")):
         admin_user(mirrored).delete(kind, name)
@@ -98,49 +102,53 @@ def _begin_anew(mirrored: MirroredNamespace) -> None:
 
 
 @pytest.mark.scenario("A90")
-def test_a_refused_list_removes_nothing(mirrored: MirroredNamespace, line: Proxied) -> None:
+def test_a_refused_list_removes_nothing(
+    mirrored: MirroredNamespace, api_proxy: RunningProxy
+) -> None:
     """The destination says what it could not see; other types go on."""
-    line.proxy.fault(ProxyResponse(500, "not now", ""), when=_snapshots(mirrored), times=None)
-    _begin_anew(mirrored)
-    _assert_kept_until_healed(mirrored, line)
+    api_proxy.proxy.fault(ProxyResponse(500, "not now", ""), when=_snapshots(mirrored), times=None)
+    _recreate_mirror(mirrored)
+    _assert_kept_until_healed(mirrored, api_proxy)
 
 
 @pytest.mark.scenario("A90")
 @pytest.mark.parametrize("status", [403, 500])
 def test_a_refused_list_in_mid_life_is_said(
-    status: int, mirrored: MirroredNamespace, line: Proxied
+    status: int, mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
     """A destination that was synced is not while a snapshot it needs is incomplete."""
     assert mirrored.condition("gitdestination", "destination", "Synced")["status"] == "True"
-    line.proxy.fault(ProxyResponse(status, "not now", ""), when=_snapshots(mirrored), times=None)
-    line.proxy.fault(GONE, when=_resumes(mirrored))
-    line.close_streams(_maps(mirrored))
-    _assert_kept_until_healed(mirrored, line)
+    api_proxy.proxy.fault(
+        ProxyResponse(status, "not now", ""), when=_snapshots(mirrored), times=None
+    )
+    api_proxy.proxy.fault(GONE, when=_resumes(mirrored))
+    api_proxy.close_streams(_maps(mirrored))
+    _assert_kept_until_healed(mirrored, api_proxy)
     mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
-    told = [
+    messages = [
         row["message"] for row in admin_user(mirrored).list("events") if row["reason"] == DENIED
     ]
     text = f"v1/configmaps in {mirrored.namespace} cannot be listed or watched"
-    assert [text in message for message in told] == ([True] if status == 403 else [])
+    assert [text in message for message in messages] == ([True] if status == 403 else [])
 
 
 @pytest.mark.scenario("A90")
 def test_a_list_that_stops_at_page_two_removes_nothing(
-    mirrored: MirroredNamespace, line: Proxied
+    mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
     """Half a list proves nothing about the other half."""
-    line.proxy.hide_watchlist()
-    line.proxy.fault(
+    api_proxy.proxy.hide_watchlist()
+    api_proxy.proxy.fault(
         ConnectionDrop(after_bytes=40),
         when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page,
         times=None,
     )
-    _begin_anew(mirrored)
-    _assert_kept_until_healed(mirrored, line)
+    _recreate_mirror(mirrored)
+    _assert_kept_until_healed(mirrored, api_proxy)
 
 
-def _assert_kept_until_healed(mirrored: MirroredNamespace, line: Proxied) -> None:
-    alice = mirrored.person("alice")
+def _assert_kept_until_healed(mirrored: MirroredNamespace, api_proxy: RunningProxy) -> None:
+    alice = mirrored.user("alice")
     alice.delete("configmap", "two")
     alice.apply(_service(mirrored, "other"))
     row = mirrored.await_condition(
@@ -151,26 +159,32 @@ def _assert_kept_until_healed(mirrored: MirroredNamespace, line: Proxied) -> Non
     eventually(lambda: other in mirrored.files(), "the other type goes on", seconds=40.0)
     kept = mirrored.files().keys()
     assert {_path(mirrored, name) for name in ("one", "two", "three")} <= kept
-    line.proxy.heal()
+    api_proxy.proxy.heal()
     eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "the end", seconds=60.0)
     assert _path(mirrored, "one") in mirrored.files()
     history.assert_sound(mirrored)
 
 
 @pytest.mark.scenario("A90", "A91")
-def test_an_empty_list_is_not_believed(mirrored: MirroredNamespace, line: Proxied) -> None:
+def test_an_empty_list_is_not_believed(
+    mirrored: MirroredNamespace, api_proxy: RunningProxy
+) -> None:
     """Each file's object is asked for by name: only the one that is really gone goes."""
-    line.proxy.hide_watchlist()
+    api_proxy.proxy.hide_watchlist()
     lists = _maps(mirrored)
-    line.proxy.fault(EmptyList(), when=lambda seen: lists(seen) and not seen.is_watch, times=None)
-    mirrored.person("alice").delete("configmap", "two")
-    _begin_anew(mirrored)
+    api_proxy.proxy.fault(
+        EmptyList(), when=lambda seen: lists(seen) and not seen.is_watch, times=None
+    )
+    mirrored.user("alice").delete("configmap", "two")
+    _recreate_mirror(mirrored)
     eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "two goes", seconds=40.0)
     assert {_path(mirrored, name) for name in ("one", "three")} <= mirrored.files().keys()
 
 
 @pytest.mark.scenario("A90", "A28")
-def test_an_empty_list_of_rules_removes_nothing(mirrored: MirroredNamespace, line: Proxied) -> None:
+def test_an_empty_list_of_rules_removes_nothing(
+    mirrored: MirroredNamespace, api_proxy: RunningProxy
+) -> None:
     """A rule that is listed no more is asked for by name before its files go."""
     kept = mirrored.files()
 
@@ -180,17 +194,17 @@ def test_an_empty_list_of_rules_removes_nothing(mirrored: MirroredNamespace, lin
     def is_watch(seen: ProxiedRequest) -> bool:
         return seen.path.endswith("/watchrules") and seen.is_watch
 
-    def is_question(seen: ProxiedRequest) -> bool:
+    def is_get(seen: ProxiedRequest) -> bool:
         return seen.path.endswith(f"/namespaces/{mirrored.namespace}/watchrules/rule")
 
-    line.proxy.hide_watchlist()
-    line.proxy.fault(EmptyList(), when=is_list, times=None)
-    line.proxy.fault(GONE, when=is_watch)
-    line.close_streams(is_watch)
+    api_proxy.proxy.hide_watchlist()
+    api_proxy.proxy.fault(EmptyList(), when=is_list, times=None)
+    api_proxy.proxy.fault(GONE, when=is_watch)
+    api_proxy.close_streams(is_watch)
     # Asked three times, seconds apart: longer than a deleted rule takes.
-    eventually(lambda: len([*filter(is_question, line.proxy.seen)]) >= 3, "asked", seconds=60.0)
+    eventually(lambda: len([*filter(is_get, api_proxy.proxy.seen)]) >= 3, "asked", seconds=60.0)
     assert mirrored.files() == kept
-    line.proxy.heal()
+    api_proxy.proxy.heal()
     mirrored.await_condition("watchrule", "rule", "Ready", seconds=60.0)
     admin_user(mirrored).delete("watchrule", "rule")
     eventually(lambda: not mirrored.files(), "files of the deleted rule gone", seconds=60.0)
@@ -199,40 +213,40 @@ def test_an_empty_list_of_rules_removes_nothing(mirrored: MirroredNamespace, lin
 @pytest.mark.scenario("A92")
 @pytest.mark.parametrize("form", ["status", "event", "continue"])
 def test_an_expired_version_costs_one_commit(
-    form: str, mirrored: MirroredNamespace, line: Proxied
+    form: str, mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
     """What was deleted, changed and created in the gap arrives after a new snapshot."""
     before = len(mirrored.commits())
-    line.proxy.fault(ProxyResponse(503), when=_resumes(mirrored), times=None)
-    line.close_streams(_maps(mirrored))
-    eventually(lambda: _asked_again(mirrored, line), "a refused resume", seconds=40.0)
-    alice = mirrored.person("alice")
+    api_proxy.proxy.fault(ProxyResponse(503), when=_resumes(mirrored), times=None)
+    api_proxy.close_streams(_maps(mirrored))
+    eventually(lambda: _has_resumed(mirrored, api_proxy), "a refused resume", seconds=40.0)
+    alice = mirrored.user("alice")
     alice.delete("configmap", "two")
     alice.apply(mirrored.config_map("three", a="3"), mirrored.config_map("four", a="4"))
-    line.proxy.heal()
-    _expire(form, mirrored, line)
-    eventually(lambda: _caught_up(mirrored), "the state after the gap", seconds=60.0)
+    api_proxy.proxy.heal()
+    _expire(form, mirrored, api_proxy)
+    eventually(lambda: _is_caught_up(mirrored), "the state after the gap", seconds=60.0)
     history.assert_sound(mirrored)
     # A list that broke may have brought something already; that is not held back for ever.
     assert len(mirrored.commits()) <= before + (2 if form == "continue" else 1)
 
 
-def _asked_again(mirrored: MirroredNamespace, line: Proxied) -> bool:
-    return any(_resumes(mirrored)(seen) for seen in line.proxy.seen[-20:])
+def _has_resumed(mirrored: MirroredNamespace, api_proxy: RunningProxy) -> bool:
+    return any(_resumes(mirrored)(seen) for seen in api_proxy.proxy.seen[-20:])
 
 
-def _expire(form: str, mirrored: MirroredNamespace, line: Proxied) -> None:
+def _expire(form: str, mirrored: MirroredNamespace, api_proxy: RunningProxy) -> None:
     if form == "event":
         expired = StreamFault(after_lines=0, after_seconds=0.2, then="error", answer=GONE)
-        line.proxy.fault(expired, when=_resumes(mirrored))
+        api_proxy.proxy.fault(expired, when=_resumes(mirrored))
         return
-    line.proxy.fault(GONE, when=_resumes(mirrored))
+    api_proxy.proxy.fault(GONE, when=_resumes(mirrored))
     if form == "continue":
-        line.proxy.hide_watchlist()
-        line.proxy.fault(GONE, when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page)
+        api_proxy.proxy.hide_watchlist()
+        api_proxy.proxy.fault(GONE, when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page)
 
 
-def _caught_up(mirrored: MirroredNamespace) -> bool:
+def _is_caught_up(mirrored: MirroredNamespace) -> bool:
     found = mirrored.files()
     return (
         _path(mirrored, "two") not in found
@@ -243,14 +257,14 @@ def _caught_up(mirrored: MirroredNamespace) -> bool:
 
 @pytest.mark.scenario("A94")
 def test_watches_that_close_at_once_lead_to_a_new_snapshot(
-    mirrored: MirroredNamespace, line: Proxied
+    mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
     """A server that hides a stale version behind 200 is not asked in a hot loop."""
     hidden = StreamFault(after_lines=0, after_seconds=0.01, then="close")
-    line.proxy.fault(hidden, when=_resumes(mirrored), times=None)
-    seen = len(line.proxy.seen)
-    line.close_streams(_maps(mirrored))
-    mirrored.person("alice").delete("configmap", "two")
+    api_proxy.proxy.fault(hidden, when=_resumes(mirrored), times=None)
+    seen = len(api_proxy.proxy.seen)
+    api_proxy.close_streams(_maps(mirrored))
+    mirrored.user("alice").delete("configmap", "two")
     eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "two goes", seconds=60.0)
-    asked = [one for one in line.proxy.seen[seen:] if _maps(mirrored)(one)]
-    assert len(asked) <= 20
+    requests = [request for request in api_proxy.proxy.seen[seen:] if _maps(mirrored)(request)]
+    assert len(requests) <= 20

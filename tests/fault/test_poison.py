@@ -50,31 +50,31 @@ def _widget(name: str, value: object) -> dict[str, Any]:
     }
 
 
-def _deep() -> object:
+def _deeply_nested() -> object:
     value: object = 1
     for _ in range(400):
         value = {"d": value}
     return value
 
 
-POISONS = {"huge-integer": HUGE, "deep-nesting": _deep()}
+POISONS = {"huge-integer": HUGE, "deep-nesting": _deeply_nested()}
 BORN_BAD = {f"born-{name}": poison for name, poison in POISONS.items()}
 TURNING = {f"turns-{name}": poison for name, poison in POISONS.items()}
 
 
 @pytest.mark.scenario("A104")
 def test_poison_harms_nobody_but_itself(
-    mirrored: MirroredNamespace, operator: Operator, desk: LocalCluster
+    mirrored: MirroredNamespace, operator: Operator, fault_cluster: LocalCluster
 ) -> None:
     """A hundred files, each poison Undecodable; a file that was there before is kept as it is."""
     alice, pid = api_user(mirrored, "alice"), operator.pid
     alice.apply(_definition())
-    place = f"/apis/{GROUP}/v1/namespaces/{mirrored.namespace}/widgets"
-    eventually(lambda: desk.api.request(place).ok, "the type")
+    path = f"/apis/{GROUP}/v1/namespaces/{mirrored.namespace}/widgets"
+    eventually(lambda: fault_cluster.api.request(path).ok, "the type")
     good = {f"good-{number}": number for number in range(GOOD)}
     for name, value in (good | dict.fromkeys(TURNING, 1) | BORN_BAD).items():
-        made = alice.ask("POST", place, _widget(name, value))
-        assert made.ok, made
+        response = alice.request("POST", path, _widget(name, value))
+        assert response.ok, response
     skipped = 'windlass_mirror_skips_total{reason="Undecodable"}'
     before = operator.metric(skipped)
     mirrored.configured({"resources": ["widgets"]})
@@ -83,20 +83,20 @@ def test_poison_harms_nobody_but_itself(
     eventually(lambda: _undecodable(mirrored) == {*BORN_BAD}, "an event that names each")
     kept = {name: mirrored.files()[_path(mirrored, name)] for name in TURNING}
     for name, poison in TURNING.items():
-        _replace(desk, f"{place}/{name}", poison)
-    assert desk.api.request(f"{place}/good-0", method="DELETE").ok
+        _replace(fault_cluster, f"{path}/{name}", poison)
+    assert fault_cluster.api.request(f"{path}/good-0", method="DELETE").ok
     eventually(lambda: _path(mirrored, "good-0") not in mirrored.files(), "others go on")
     assert {name: mirrored.files()[_path(mirrored, name)] for name in TURNING} == kept
     for name in TURNING:
-        _replace(desk, f"{place}/{name}", 2)
-    eventually(lambda: _cured(mirrored), "the cured objects")
+        _replace(fault_cluster, f"{path}/{name}", 2)
+    eventually(lambda: _are_readable_again(mirrored), "the cured objects")
     assert not {_path(mirrored, name) for name in BORN_BAD} & mirrored.files().keys()
     every = {*BORN_BAD, *TURNING}
     eventually(lambda: _undecodable(mirrored) == every, "an event for each")
     assert operator.pid == pid
 
 
-def _cured(mirrored: MirroredNamespace) -> bool:
+def _are_readable_again(mirrored: MirroredNamespace) -> bool:
     found = mirrored.files()
     return all("value: 2" in found[_path(mirrored, name)] for name in TURNING)
 
@@ -112,8 +112,8 @@ def _path(mirrored: MirroredNamespace, name: str) -> str:
     return f"{GROUP}/v1/widgets/{mirrored.namespace}/{name}.yaml"
 
 
-def _replace(desk: LocalCluster, place: str, value: object) -> None:
-    found = json.loads(desk.api.request(place).text)
-    found["spec"]["value"] = value
-    done = desk.api.request(place, method="PUT", body=found)
-    assert done.ok, done
+def _replace(fault_cluster: LocalCluster, path: str, value: object) -> None:
+    obj = json.loads(fault_cluster.api.request(path).text)
+    obj["spec"]["value"] = value
+    response = fault_cluster.api.request(path, method="PUT", body=obj)
+    assert response.ok, response

@@ -66,26 +66,26 @@ def _role(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
     }
 
 
-async def _create_all(desk: LocalCluster, documents: list[dict[str, Any]]) -> None:
+async def _create_all(fault_cluster: LocalCluster, documents: list[dict[str, Any]]) -> None:
     """Create objects over one connection, as one person who is in a hurry."""
     maps = GVR("", "v1", "configmaps")
-    async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
+    async with Connection.open(kubeconfig=fault_cluster.admin_kubeconfig) as connection:
         api = Api(connection)
         await asyncio.gather(*(api.create(maps, one, field_manager="test") for one in documents))
 
 
 @pytest.mark.scenario("A89", "A91", "A95")
 def test_objects_deleted_while_down_go_in_one_push(
-    mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster
+    mirrored: MirroredNamespace, idle_operator: Operator, fault_cluster: LocalCluster
 ) -> None:
     """Hundreds of files and the last one of a type go together; files of people stay."""
     theirs = _by_hand(mirrored)
     commit_files(mirrored.path, theirs)
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(MANY)]
     for one in many:
         one["metadata"]["labels"] = {"set": "many"}
-    asyncio.run(_create_all(desk, many))
+    asyncio.run(_create_all(fault_cluster, many))
     alice.apply(_role(mirrored, "only"), mirrored.config_map("kept", a="1"))
     idle_operator.start()
     mirrored.configured({"resources": ["configmaps", "roles"]})
@@ -93,14 +93,14 @@ def test_objects_deleted_while_down_go_in_one_push(
     eventually(lambda: len(mirrored.files()) == MANY + 7, "every file", seconds=60.0)
     assert last in mirrored.files()
     idle_operator.kill()
-    before = len(history.moves(mirrored))
+    before = len(history.branch_updates(mirrored))
     alice.delete("role", "only")
     all_of_them = f"/api/v1/namespaces/{mirrored.namespace}/configmaps?labelSelector=set%3Dmany"
-    assert desk.api.request(all_of_them, method="DELETE").ok
+    assert fault_cluster.api.request(all_of_them, method="DELETE").ok
     idle_operator.start()
     eventually(lambda: len(mirrored.files()) == 6, "only files that are right", seconds=60.0)
     assert _path(mirrored, "kept") in mirrored.files()
-    assert len(history.moves(mirrored)) == before + 1
+    assert len(history.branch_updates(mirrored)) == before + 1
     history.assert_sound(mirrored)
     found = files_at(mirrored.path)
     assert {path: found.get(path) for path in theirs} == theirs
@@ -108,7 +108,10 @@ def test_objects_deleted_while_down_go_in_one_push(
 
 @pytest.mark.scenario("A27", "A21")
 def test_rules_and_exclusions_that_changed_while_down_are_followed(
-    mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster, tmp_path: Path
+    mirrored: MirroredNamespace,
+    idle_operator: Operator,
+    fault_cluster: LocalCluster,
+    tmp_path: Path,
 ) -> None:
     """Files of a deleted rule and of an excluded type go, each with its reason."""
     idle_operator.start()
@@ -126,14 +129,14 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
     idle_operator.stop()
     admin_user(mirrored).delete("watchrule", "more")
     changed = (*FLAGS, "--removal-grace=1s", "--discovery-exclude=services")
-    with running_operator(desk, tmp_path / "again", *changed, authors=False):
+    with running_operator(fault_cluster, tmp_path / "again", *changed, authors=False):
         kept = {_path(mirrored, "kept")}
         eventually(lambda: mirrored.files().keys() == kept, "only what is selected", seconds=60.0)
-    told = "\n".join(one.body for one in mirrored.commits())
-    assert "1 object no longer mirrored: type excluded by --discovery-exclude" in told
-    assert "1 object no longer mirrored: not selected by any rule" in told
+    messages = "\n".join(commit.body for commit in mirrored.commits())
+    assert "1 object no longer mirrored: type excluded by --discovery-exclude" in messages
+    assert "1 object no longer mirrored: not selected by any rule" in messages
     admin_user(mirrored).delete("watchrule", "rule")
-    with running_operator(desk, tmp_path / "last", *changed, authors=False):
+    with running_operator(fault_cluster, tmp_path / "last", *changed, authors=False):
         eventually(lambda: not mirrored.files(), "no file without any rule", seconds=60.0)
     history.assert_sound(mirrored)
 
@@ -144,7 +147,7 @@ def test_a_restart_without_a_change_leaves_no_trace(
 ) -> None:
     """No commit, no push and no status write; another namespace shows that it works."""
     mirrored = mirrors()
-    mirrored.person("alice").apply(*(mirrored.config_map(f"map-{n}", a="1") for n in range(5)))
+    mirrored.user("alice").apply(*(mirrored.config_map(f"map-{n}", a="1") for n in range(5)))
     idle_operator.start()
     mirrored.configured({"resources": ["configmaps", "secrets", "deployments"]})
     eventually(lambda: len(mirrored.files()) == 6, "six files", seconds=60.0)
@@ -153,7 +156,7 @@ def test_a_restart_without_a_change_leaves_no_trace(
     idle_operator.stop()
     idle_operator.start()
     other = mirrors()
-    other.person("alice").apply(other.config_map("one", a="1"))
+    other.user("alice").apply(other.config_map("one", a="1"))
     other.configured(CONFIG_MAPS)
     _await_files(other, "one")
     _await_report(other)
@@ -168,7 +171,7 @@ def test_until_records_are_complete_status_and_commits_say_so(
     mirrored: MirroredNamespace, idle_operator: Operator
 ) -> None:
     """A destination is Ready before authors can be proven; soon after the start they can."""
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     idle_operator.start()
     mirrored.configured(CONFIG_MAPS)
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
@@ -176,8 +179,8 @@ def test_until_records_are_complete_status_and_commits_say_so(
     before = len(idle_operator.log.read_text())
     idle_operator.spawn()
     # The process that answers admission calls is held before it can; all else goes on.
-    witness = eventually(idle_operator.witness, "the process that is asked")
-    os.kill(witness, signal.SIGSTOP)
+    webhook_pid = eventually(idle_operator.webhook_pid, "the process that is asked")
+    os.kill(webhook_pid, signal.SIGSTOP)
     try:
         eventually(lambda: _synced_again(idle_operator, before), "the stream", seconds=60.0)
         alice.apply(mirrored.config_map("early", a="1"))
@@ -186,7 +189,7 @@ def test_until_records_are_complete_status_and_commits_say_so(
             "gitdestination", "destination", "Starting", type_="Attributed"
         )
     finally:
-        os.kill(witness, signal.SIGCONT)
+        os.kill(webhook_pid, signal.SIGCONT)
     assert early.trailer("Unresolved") == "Starting"
     assert row["status"] == "False"
     assert mirrored.condition("gitdestination", "destination")["status"] == "True"
@@ -204,25 +207,27 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
-    idle_operator: Operator, git_host: RunningGitServer, desk: LocalCluster
+    idle_operator: Operator, git_host: RunningGitServer, fault_cluster: LocalCluster
 ) -> None:
     """Path and authority outlive the process, and what we write there is nobody's wish."""
     hooks = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
     idle_operator.start()
     with contextlib.ExitStack() as stack:
-        platform = stack.enter_context(central_repository.central_repository(desk, git_host))
+        platform = stack.enter_context(
+            central_repository.central_repository(fault_cluster, git_host)
+        )
         for name in ("restart-one", "restart-two"):
-            stack.callback(desk.api.request, f"{HOOKS}/{name}", method="DELETE")
+            stack.callback(fault_cluster.api.request, f"{HOOKS}/{name}", method="DELETE")
         central_repository.configure_mirror(platform, hooks)
-        assert desk.api.request(HOOKS, method="POST", body=_hook("restart-one")).ok
+        assert fault_cluster.api.request(HOOKS, method="POST", body=_hook("restart-one")).ok
         eventually(lambda: _mirrored_hooks(platform) == {"restart-one"}, "the first")
-        before, commits = _our_hook(desk), len(platform.commits())
+        before, commits = _our_hook(fault_cluster), len(platform.commits())
         idle_operator.stop()
         idle_operator.start()
-        assert desk.api.request(HOOKS, method="POST", body=_hook("restart-two")).ok
+        assert fault_cluster.api.request(HOOKS, method="POST", body=_hook("restart-two")).ok
         eventually(lambda: "restart-two" in _mirrored_hooks(platform), "the second")
         assert len(platform.commits()) == commits + 1, platform.subjects()
-        assert _our_hook(desk) == before
+        assert _our_hook(fault_cluster) == before
         assert _mirrored_hooks(platform) == {"restart-one", "restart-two"}
 
 
@@ -234,8 +239,8 @@ def _hook(name: str) -> dict[str, Any]:
     }
 
 
-def _our_hook(desk: LocalCluster) -> dict[str, Any]:
-    found = desk.api.request(f"{HOOKS}/{Installation().webhook_configuration}")
+def _our_hook(fault_cluster: LocalCluster) -> dict[str, Any]:
+    found = fault_cluster.api.request(f"{HOOKS}/{Installation().webhook_configuration}")
     hook: dict[str, Any] = json.loads(found.text)
     return hook
 
@@ -253,12 +258,14 @@ def _await_report(mirrored: MirroredNamespace) -> None:
     def reported() -> bool:
         status = mirrored.admin.get("gitdestination", "destination").get("status", {})
         branches = mirrored.admin.get("gitrepoconfig", "repo")["status"].get("branches", [])
-        told = status.get("lastPush", {}).get("commit") == tip and status.get("pending") == 0
+        is_reported = status.get("lastPush", {}).get("commit") == tip and status.get("pending") == 0
         rows = status.get("conditions", [])
-        told = told and any(row["type"] == "Synced" and row["status"] == "True" for row in rows)
+        is_reported = is_reported and any(
+            row["type"] == "Synced" and row["status"] == "True" for row in rows
+        )
         # The push may have been told before the request; its answer is one more write.
         is_answered = status.get("lastHandledReconcileAt") == tip
-        return told and is_answered and [branch.get("sha") for branch in branches] == [tip]
+        return is_reported and is_answered and [branch.get("sha") for branch in branches] == [tip]
 
     eventually(reported, "the report of the last push", seconds=40.0)
 
@@ -288,18 +295,18 @@ def _truncate(stores: Path) -> int:
 @pytest.mark.scenario("A84")
 @pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
 def test_a_damaged_store_is_fetched_again(
-    running: bool, mirrored: MirroredNamespace, idle_operator: Operator, desk: LocalCluster
+    running: bool, mirrored: MirroredNamespace, idle_operator: Operator, fault_cluster: LocalCluster
 ) -> None:
     """Every object of the store is cut in half; nobody sees more of it than a log line."""
     commit_files(mirrored.path, {f"files/{number}.txt": f"{number}\n" for number in range(150)})
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     idle_operator.start()
     mirrored.configured(CONFIG_MAPS)
     alice.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", a="1"))
     _await_files(mirrored, "one", "two")
     if not running:
         idle_operator.stop()
-    assert _truncate(desk.directory / "stores")
+    assert _truncate(fault_cluster.directory / "stores")
     alice.apply(mirrored.config_map("three", a="1"))
     alice.delete("configmap", "two")
     if not running:
@@ -316,7 +323,7 @@ def test_a_full_disk_is_said_and_passes(
     """DiskFull is reported, nothing half-written counts, and the next try succeeds."""
     idle_operator.start({"WINDLASS_FAILPOINTS": "git.store.write.before=full@1"})
     mirrored.configured(CONFIG_MAPS)
-    mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
+    mirrored.user("alice").apply(mirrored.config_map("one", a="1"))
     _await_files(mirrored, "one")
     mirrored.await_condition("gitdestination", "destination", "Ready")
     assert "DiskFull" in {event["reason"] for event in admin_user(mirrored).list("events")}
@@ -324,13 +331,13 @@ def test_a_full_disk_is_said_and_passes(
 
 
 @contextmanager
-def _writing(mirrored: MirroredNamespace) -> Iterator[list[str]]:
+def _continuous_writes(mirrored: MirroredNamespace) -> Iterator[list[str]]:
     """Somebody who creates one ConfigMap after the other; the names of those that exist."""
     done: list[str] = []
     enough = threading.Event()
 
     def work() -> None:
-        alice = mirrored.person("alice")
+        alice = mirrored.user("alice")
         for number in itertools.count():
             if enough.wait(0.02):
                 return
@@ -356,7 +363,7 @@ def test_sigterm_under_load_pushes_what_waits_and_frees_the_lease(
     mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
     seen = "gitopsreverser_events_processed_total"
     before = idle_operator.metric(seen)
-    with _writing(mirrored) as names:
+    with _continuous_writes(mirrored) as names:
         eventually(lambda: idle_operator.metric(seen) >= before + 8, "eight events", seconds=30.0)
         assert not mirrored.files(), "the window is open"
         observed = names[:6]

@@ -7,7 +7,7 @@ from typing import Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.runtime.fakes import HandClock, observed
+from tests.unit.runtime.fakes import ManualClock, observed
 from windlass.kube.reflector import (
     Interrupted,
     Observed,
@@ -57,7 +57,7 @@ def test_the_cache_holds_what_was_said(
         Scope(GVR("", "v1", "things")),
         on_change=lambda key: changed.add(key.name),
         keep=keep,
-        clock=HandClock(),
+        clock=ManualClock(),
     )
     held: dict[str, int] = {}
     synced = False

@@ -55,7 +55,7 @@ def platform(
 
 
 @pytest.fixture
-async def site(git_host: RunningGitServer, tmp_path: Path) -> AsyncIterator[WorkerHarness]:
+async def harness(git_host: RunningGitServer, tmp_path: Path) -> AsyncIterator[WorkerHarness]:
     """One branch worker, driven by hand, and a branch with one file of somebody else."""
     async with running_worker(git_host, tmp_path) as found:
         yield found

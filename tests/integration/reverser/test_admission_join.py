@@ -72,13 +72,13 @@ async def test_no_kind_is_ever_credited_to_the_wrong_person(
         admin = await enter(Connection.open(kubeconfig=cluster.admin_kubeconfig))
         people = [await enter(_writer(cluster, name)) for name in ("alice", "bob")]
         other = stack.enter_context(running_webhook(refuser))
-        mine = await enter(_recording(recorder))
-        ours = _ours(token, namespace, limited)
-        stack.enter_context(registered_webhook(cluster, f"{token}-records", mine, ours))
-        theirs = (ours, "request.userInfo.username in ['alice', 'bob']")
-        stack.enter_context(registered_webhook(cluster, f"{token}-refuses", other, *theirs))
+        recording = await enter(_recording(recorder))
+        condition = _match_condition(token, namespace, limited)
+        stack.enter_context(registered_webhook(cluster, f"{token}-records", recording, condition))
+        conditions = (condition, "request.userInfo.username in ['alice', 'bob']")
+        stack.enter_context(registered_webhook(cluster, f"{token}-refuses", other, *conditions))
         samples, skipped = await _samples(Api(admin), token, namespace, limited)
-        await _effective(people, namespace, recorder, refuser)
+        await _wait_for_webhooks(people, namespace, recorder, refuser)
         try:
             rows = await _experiment(admin, samples, people, token, recorder)
         finally:
@@ -107,8 +107,8 @@ def _check_resolved(row: attribution_experiment.Row) -> None:
 
 
 @asynccontextmanager
-async def _writer(desk: LocalCluster, name: str) -> AsyncIterator[Writer]:
-    path = await asyncio.to_thread(desk.user_kubeconfig, name, ("dev",))
+async def _writer(cluster: LocalCluster, name: str) -> AsyncIterator[Writer]:
+    path = await asyncio.to_thread(cluster.user_kubeconfig, name, ("dev",))
     async with Connection.open(kubeconfig=path) as connection:
         yield Writer(name, Api(connection))
 
@@ -116,16 +116,16 @@ async def _writer(desk: LocalCluster, name: str) -> AsyncIterator[Writer]:
 @asynccontextmanager
 async def _recording(recorder: attribution_experiment.Recorder) -> AsyncIterator[RunningWebhook]:
     authority, tls = webhook_identity()
-    async with Server(AdmissionEndpoint(recorder.hear, paths=["/"]), tls=tls) as server:
+    async with Server(AdmissionEndpoint(recorder.record, paths=["/"]), tls=tls) as server:
         yield RunningWebhook(f"https://127.0.0.1:{server.port}", authority)
 
 
-def _ours(token: str, *namespaces: str) -> str:
+def _match_condition(token: str, *namespaces: str) -> str:
     """Requests for our namespaces and for cluster-scoped objects with our label."""
     labelled = " || ".join(
-        f"({one} != null && has({one}.metadata.labels) && '{LABEL}' in {one}.metadata.labels "
-        f"&& {one}.metadata.labels['{LABEL}'] == '{token}')"
-        for one in ("object", "oldObject")
+        f"({name} != null && has({name}.metadata.labels) && '{LABEL}' in {name}.metadata.labels "
+        f"&& {name}.metadata.labels['{LABEL}'] == '{token}')"
+        for name in ("object", "oldObject")
     )
     return f"request.namespace in {list(namespaces)} || {labelled}"
 
@@ -134,26 +134,29 @@ async def _samples(
     api: Api, token: str, namespace: str, limited: str
 ) -> tuple[list[Sample], set[str]]:
     """A sample of every kind that can be followed; kinds that other tests made are theirs."""
-    theirs = {one["spec"]["group"] for one in await api.list(attribution_samples.DEFINITIONS)}
-    mine = attribution_samples.definition(token)
-    await api.create(attribution_samples.DEFINITIONS, mine, field_manager="experiment")
+    foreign_groups = {
+        definition["spec"]["group"]
+        for definition in await api.list(attribution_samples.DEFINITIONS)
+    }
+    own_definition = attribution_samples.definition(token)
+    await api.create(attribution_samples.DEFINITIONS, own_definition, field_manager="experiment")
     gadgets = f"gadgets.{token}.example.org"
-    found = attribution_samples.families((await discover(api)).types)
+    by_name = attribution_samples.families((await discover(api)).types)
     async with asyncio.timeout(30):
-        while len(found.get(gadgets, ())) < 2:
+        while len(by_name.get(gadgets, ())) < 2:
             await asyncio.sleep(0.1)
-            found = attribution_samples.families((await discover(api)).types)
+            by_name = attribution_samples.families((await discover(api)).types)
     samples, skipped = [], set()
-    for name, family in found.items():
+    for name, family in by_name.items():
         sample = attribution_samples.sample(name, family, token, namespace, limited)
-        if name in LEFT_OUT or (sample is None and family[0].gvr.group not in theirs):
+        if name in LEFT_OUT or (sample is None and family[0].gvr.group not in foreign_groups):
             skipped.add(name)
-        elif sample is not None and family[0].gvr.group not in theirs:
+        elif sample is not None and family[0].gvr.group not in foreign_groups:
             samples.append(sample)
     return samples, skipped
 
 
-async def _effective(
+async def _wait_for_webhooks(
     people: list[Writer],
     namespace: str,
     recorder: attribution_experiment.Recorder,
@@ -167,7 +170,7 @@ async def _effective(
     }
     api = people[0].api
     async with asyncio.timeout(30):
-        while not (recorder.told and refuser.asked):
+        while not (recorder.records and refuser.asked):
             canary["data"] = {"time": str(time.monotonic())}
             try:
                 await api.apply(CONFIG_MAPS, canary, field_manager="experiment")
@@ -188,25 +191,25 @@ async def _experiment(
     token: str,
     recorder: attribution_experiment.Recorder,
 ) -> list[attribution_experiment.Row]:
-    turn = asyncio.Semaphore(AT_ONCE)
+    limit = asyncio.Semaphore(AT_ONCE)
 
-    async def one(sample: Sample) -> attribution_experiment.Row:
+    async def run_lifecycle(sample: Sample) -> attribution_experiment.Row:
         life, watcher = (
             ObjectLifecycle(sample, people),
             attribution_experiment.Watcher(sample, token, recorder),
         )
         watching = asyncio.create_task(watcher.run(admin))
         try:
-            async with turn:
+            async with limit:
                 await watcher.synced.wait()
-                await life.lived()
+                await life.run()
                 await watcher.settle(life.truth)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         return attribution_experiment.row(sample, life, watcher, recorder)
 
-    rows = await asyncio.gather(*map(one, samples), return_exceptions=True)
+    rows = await asyncio.gather(*map(run_lifecycle, samples), return_exceptions=True)
     failed = [row for row in rows if isinstance(row, BaseException)]
     assert not failed, failed
     return [row for row in rows if isinstance(row, attribution_experiment.Row)]

@@ -41,9 +41,9 @@ UNRESOLVED = "(unresolved)"
 def test_a_hundred_updates_by_two_people_are_never_swapped(mirrored: MirroredNamespace) -> None:
     """Each value that was committed has the author who wrote it, in the order it was written."""
     mirrored.configured({"resources": ["configmaps"]})
-    mirrored.person("alice").apply(mirrored.config_map("shared", value="start"))
+    mirrored.user("alice").apply(mirrored.config_map("shared", value="start"))
     mirrored.await_commit("[CREATE] v1/configmaps/shared by user/alice")
-    written = asyncio.run(_alternating(mirrored, "shared", 100))
+    written = asyncio.run(_write_in_turns(mirrored, "shared", 100))
     path = f"v1/configmaps/{mirrored.namespace}/shared.yaml"
     eventually(lambda: 'value: "99"' in mirrored.file(path), "the last value")
     committed = []
@@ -74,10 +74,10 @@ def _history(mirrored: MirroredNamespace, path: str) -> list[tuple[str, str, str
     ]
 
 
-async def _alternating(mirrored: MirroredNamespace, name: str, times: int) -> list[str]:
+async def _write_in_turns(mirrored: MirroredNamespace, name: str, times: int) -> list[str]:
     """Who wrote which value, when alice and bob take turns."""
     names = ("alice", "bob")
-    paths = [mirrored.desk.user_kubeconfig(one, ("dev",)) for one in names]
+    paths = [mirrored.cluster.user_kubeconfig(user, ("dev",)) for user in names]
     async with (
         Connection.open(kubeconfig=paths[0]) as alice,
         Connection.open(kubeconfig=paths[1]) as bob,
@@ -97,20 +97,20 @@ def test_attempts_that_changed_nothing_make_nobody_an_author(
 ) -> None:
     """A dry run, a refused write, a conflict and a no-op by mallory; then bob really writes."""
     mirrored.configured({"resources": ["configmaps"]})
-    bob, mallory = mirrored.person("bob"), mirrored.person("mallory")
+    bob, mallory = mirrored.user("bob"), mirrored.user("mallory")
     bob.apply(mirrored.config_map("prize", owner="nobody"), server_side=True)
     mirrored.await_commit("[CREATE] v1/configmaps/prize by user/bob")
     stale = bob.get("configmap", "prize")
     with _refusing(cluster, mirrored, mallory):
-        tries = [
+        responses = [
             _patch(mallory, "prize", "mallory", dryRun="All"),
             _patch(mallory, "prize", "refused"),
             _replace(mallory, stale, "1"),
             mallory.send(mirrored.config_map("prize", owner="nobody")),
         ]
-    assert [one.ok for one in tries] == [True, False, False, True]
-    assert REFUSED in tries[1].text
-    assert "modified" in tries[2].text
+    assert [response.ok for response in responses] == [True, False, False, True]
+    assert REFUSED in responses[1].text
+    assert "modified" in responses[2].text
     assert _patch(bob, "prize", "bob").ok
     commit = mirrored.await_commit("[UPDATE] v1/configmaps/prize by user/bob")
     assert (commit.author, commit.trailer("Attribution")) == ("bob", "exact")
@@ -118,7 +118,9 @@ def test_attempts_that_changed_nothing_make_nobody_an_author(
 
 
 @contextmanager
-def _refusing(desk: LocalCluster, mirrored: MirroredNamespace, person: ApiUser) -> Iterator[None]:
+def _refusing(
+    cluster: LocalCluster, mirrored: MirroredNamespace, person: ApiUser
+) -> Iterator[None]:
     """Another webhook that refuses what `person` deletes, or writes with the value `refused`."""
 
     def refuses(request: AdmissionRequest) -> bool:
@@ -126,10 +128,10 @@ def _refusing(desk: LocalCluster, mirrored: MirroredNamespace, person: ApiUser) 
 
     where = f"request.namespace == '{mirrored.namespace}'"
     who = f"request.userInfo.username == '{person.name}'"
-    with running_webhook(RejectingApp(refuses)) as found:
+    with running_webhook(RejectingApp(refuses)) as webhook:
         name = f"refuses-{uuid.uuid4().hex[:8]}"
         # The operator leaves dry runs out; this one refuses them too, so that it can be awaited.
-        with registered_webhook(desk, name, found, where, who, dry_runs=True):
+        with registered_webhook(cluster, name, webhook, where, who, dry_runs=True):
             eventually(
                 lambda: not _patch(person, "prize", "refused", dryRun="All").ok,
                 "the other webhook's refusal",
@@ -139,22 +141,24 @@ def _refusing(desk: LocalCluster, mirrored: MirroredNamespace, person: ApiUser) 
 
 def _patch(person: ApiUser, name: str, owner: str, **query: str) -> ApiResponse:
     patch, kind = {"data": {"owner": owner}}, "application/merge-patch+json"
-    return person.ask("PATCH", person.path("configmap", name), patch, content_type=kind, **query)
+    return person.request(
+        "PATCH", person.path("configmap", name), patch, content_type=kind, **query
+    )
 
 
 def _replace(person: ApiUser, obj: dict[str, Any], version: str) -> ApiResponse:
     old = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
-    return person.ask("PUT", person.path("configmap", obj["metadata"]["name"]), old)
+    return person.request("PUT", person.path("configmap", obj["metadata"]["name"]), old)
 
 
 @pytest.mark.scenario("A59")
 def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: MirroredNamespace) -> None:
     """GenerateName and server-side apply are credited like any other create."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    alice, bob = mirrored.user("alice"), mirrored.user("bob")
     body = mirrored.config_map("", a="1")
     body["metadata"] = {"generateName": "made-up-", "namespace": mirrored.namespace}
-    name = alice.ask("POST", alice.path("configmaps"), body).object["metadata"]["name"]
+    name = alice.request("POST", alice.path("configmaps"), body).object["metadata"]["name"]
     made_up = mirrored.await_commit(f"[CREATE] v1/configmaps/{name} by user/alice")
     bob.apply(mirrored.config_map("applied", a="1"), server_side=True)
     applied = mirrored.await_commit("[CREATE] v1/configmaps/applied by user/bob")
@@ -176,15 +180,15 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
             "metadata": {"name": "abroad", "namespace": mirrored.namespace},
             "spec": {"mode": "on"},
         }
-        alice, bob = mirrored.person("alice"), mirrored.person("bob")
-        place = alice.path("gadget", api_version=f"{group}/v1beta1")
-        assert alice.ask("POST", place, gadget).ok
+        alice, bob = mirrored.user("alice"), mirrored.user("bob")
+        path = alice.path("gadget", api_version=f"{group}/v1beta1")
+        assert alice.request("POST", path, gadget).ok
         what = f"{group}/v1/gadgets/abroad"
         first = mirrored.await_commit(f"[CREATE] {what} by user/alice")
         patch, kind = {"spec": {"mode": "off"}}, "application/merge-patch+json"
-        assert bob.ask("PATCH", f"{place}/abroad", patch, content_type=kind).ok
+        assert bob.request("PATCH", f"{path}/abroad", patch, content_type=kind).ok
         second = mirrored.await_commit(f"[UPDATE] {what} by user/bob")
-        assert [one.trailer("Attribution") for one in (first, second)] == ["chain", "chain"]
+        assert [commit.trailer("Attribution") for commit in (first, second)] == ["chain", "chain"]
 
 
 def test_what_goes_with_its_definition_says_so(mirrored: MirroredNamespace) -> None:
@@ -199,7 +203,7 @@ def test_what_goes_with_its_definition_says_so(mirrored: MirroredNamespace) -> N
             "metadata": {"name": "doomed", "namespace": mirrored.namespace},
             "spec": {"mode": "on"},
         }
-        mirrored.person("alice").apply(gadget)
+        mirrored.user("alice").apply(gadget)
         mirrored.await_commit(f"[CREATE] {group}/v1/gadgets/doomed by user/alice")
     deletion = mirrored.await_commit(f"[DELETE] {group}/v1/gadgets/doomed by user/{UNRESOLVED}")
     assert deletion.trailer("Unresolved") == "DefinitionDeleted"
@@ -214,11 +218,11 @@ def test_a_kind_that_nobody_is_asked_about_says_so(platform: MirroredNamespace) 
     admin = admin_user(platform)
     document = {"apiVersion": hook, "kind": "ValidatingWebhookConfiguration"}
     admin.apply(document | {"metadata": {"name": name}})
-    made = platform.await_commit(
+    commit = platform.await_commit(
         f"[CREATE] {hook}/validatingwebhookconfigurations/{name} by user/{UNRESOLVED}"
     )
     admin.delete("validatingwebhookconfiguration", name)
-    assert made.trailer("Unresolved") == "KindNotCovered"
+    assert commit.trailer("Unresolved") == "KindNotCovered"
 
 
 @contextmanager
@@ -239,14 +243,14 @@ def test_a_forged_record_takes_an_author_away_at_most(
 ) -> None:
     """Forged with the content that bob writes it is ambiguous, with any other it is nothing."""
     mirrored.configured({"resources": ["configmaps"]})
-    bob = mirrored.person("bob")
+    bob = mirrored.user("bob")
     bob.apply(mirrored.config_map("equal", owner="-"), mirrored.config_map("other", owner="-"))
     eventually(lambda: len(mirrored.files()) == 2, "two files")
-    missed = _ambiguous(operator)
+    missed = _ambiguous_count(operator)
     for name, claimed in (("equal", "bob"), ("other", "alice")):
         old = bob.get("configmap", name)
         forged_reviews.submit_forged_review(
-            mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": claimed}}
+            mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": claimed}}
         )
         assert _patch(bob, name, "bob").ok
     equal = mirrored.await_commit(f"[UPDATE] v1/configmaps/equal by user/{UNRESOLVED}")
@@ -254,11 +258,11 @@ def test_a_forged_record_takes_an_author_away_at_most(
     assert (equal.author, equal.trailer("Attribution")) == (UNRESOLVED, "unresolved")
     assert equal.trailer("Unresolved") == "Ambiguous"
     assert (other.author, other.trailer("Attribution")) == ("bob", "exact")
-    eventually(lambda: _ambiguous(operator) > missed, "a miss that is counted as Ambiguous")
+    eventually(lambda: _ambiguous_count(operator) > missed, "a miss that is counted as Ambiguous")
     assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
 
 
-def _ambiguous(operator: Operator) -> float:
+def _ambiguous_count(operator: Operator) -> float:
     return operator.metric('gitopsreverser_enrich_misses_total{reason="Ambiguous"}')
 
 
@@ -266,7 +270,7 @@ def _ambiguous(operator: Operator) -> float:
 def test_a_name_made_to_deceive_is_one_clean_line(mirrored: MirroredNamespace) -> None:
     """A user name that looks like an address and a trailer makes neither."""
     mirrored.configured({"resources": ["configmaps"]})
-    odd = mirrored.person("x <a@b> Signed-off-by: y")
+    odd = mirrored.user("x <a@b> Signed-off-by: y")
     odd.apply(mirrored.config_map("odd", a="1"))
     (commit,) = eventually(lambda: mirrored.commits()[:1], "a commit")
     assert commit.subject == "[CREATE] v1/configmaps/odd by user/x a@b Signed-off-by: y"
@@ -285,9 +289,9 @@ def test_a_name_made_to_deceive_is_one_clean_line(mirrored: MirroredNamespace) -
 def test_an_unresolved_delete_delays_nothing(mirrored: MirroredNamespace) -> None:
     """A delete that no record explains is committed at once, and so is what follows it."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     # The API server does not tell us what nodes do.
-    node = mirrored.person("system:node:worker")
+    node = mirrored.user("system:node:worker")
     began = time.monotonic()
     alice.apply(mirrored.config_map("doomed", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/doomed by user/alice")
@@ -309,17 +313,17 @@ def test_a_dead_witness_costs_names_and_nothing_else(
 ) -> None:
     """Writes go on, commits arrive without an author, and authors come back by themselves."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.apply(mirrored.config_map("before", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/before by user/alice")
-    witness = operator.witness()
-    os.kill(witness, signal.SIGKILL)
+    webhook_pid = operator.webhook_pid()
+    os.kill(webhook_pid, signal.SIGKILL)
     alice.apply(mirrored.config_map("meanwhile", a="1"))
     lost = mirrored.await_commit(f"[CREATE] v1/configmaps/meanwhile by user/{UNRESOLVED}")
     assert lost.trailer("Attribution") == "unresolved"
     assert lost.trailer("Unresolved") == "RecordsLost"
     operator.await_provable()
-    assert operator.witness() != witness
+    assert operator.webhook_pid() != webhook_pid
     alice.apply(mirrored.config_map("after", a="1"))
     proven = mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
     assert proven.trailer("Attribution") == "exact"
@@ -330,17 +334,17 @@ def test_a_hung_witness_does_not_make_the_refused_one_the_author(
 ) -> None:
     """Mallory may not delete, alice does while nobody hears her: the author is not mallory."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice, mallory = mirrored.person("alice"), mirrored.person("mallory")
+    alice, mallory = mirrored.user("alice"), mirrored.user("mallory")
     alice.apply(mirrored.config_map("prize", owner="nobody"))
     mirrored.await_commit("[CREATE] v1/configmaps/prize by user/alice")
     with _refusing(cluster, mirrored, mallory):
-        assert REFUSED in mallory.ask("DELETE", mallory.path("configmap", "prize")).text
-    witness = operator.witness()
-    os.kill(witness, signal.SIGSTOP)
+        assert REFUSED in mallory.request("DELETE", mallory.path("configmap", "prize")).text
+    webhook_pid = operator.webhook_pid()
+    os.kill(webhook_pid, signal.SIGSTOP)
     try:
         alice.delete("configmap", "prize")
         eventually(lambda: not mirrored.files(), "no file")
     finally:
-        os.kill(witness, signal.SIGCONT)
+        os.kill(webhook_pid, signal.SIGCONT)
     assert mirrored.commits()[0].author in {"alice", UNRESOLVED}
     operator.await_provable()

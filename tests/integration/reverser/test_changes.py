@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 def test_create_update_delete_are_commits_of_the_person(mirrored: MirroredNamespace) -> None:
     """Each step of a ConfigMap's life, by kubectl, is one commit by whoever did it."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    alice, bob = mirrored.user("alice"), mirrored.user("bob")
     alice.kubectl("create", "configmap", "hello", "--from-literal=greeting=hi")
     created = mirrored.await_commit("[CREATE] v1/configmaps/hello by user/alice")
     path = f"v1/configmaps/{mirrored.namespace}/hello.yaml"
@@ -36,7 +36,7 @@ def test_create_update_delete_are_commits_of_the_person(mirrored: MirroredNamesp
 @pytest.mark.scenario("A30", "A4")
 def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: MirroredNamespace) -> None:
     """An empty repository gets a root commit that holds every live object."""
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", b="2"))
     mirrored.configured({"resources": ["configmaps"]})
     sync = mirrored.await_commit(f"[SYNC] 2 objects (+2 ~0 -0) in {mirrored.folder}")
@@ -54,7 +54,7 @@ def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: MirroredName
 def test_scale_is_credited_to_the_person(mirrored: MirroredNamespace) -> None:
     """Scaling goes through a subresource and still has an exact author."""
     mirrored.configured({"resources": ["deployments"]})
-    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    alice, bob = mirrored.user("alice"), mirrored.user("bob")
     alice.apply(_deployment(mirrored, replicas=1))
     mirrored.await_commit("[CREATE] apps/v1/deployments/web by user/alice")
     bob.merge("deployment", "web", {"spec": {"replicas": 4}}, "scale")
@@ -69,7 +69,7 @@ def test_a_finalizer_delays_neither_the_removal_nor_changes_its_author(
 ) -> None:
     """The file goes at the deletionTimestamp; later finalizer edits make no commit."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    alice, bob = mirrored.user("alice"), mirrored.user("bob")
     held = mirrored.config_map("held", a="1")
     held["metadata"]["finalizers"] = ["example.org/held"]
     alice.apply(held)
@@ -87,18 +87,18 @@ def test_a_finalizer_delays_neither_the_removal_nor_changes_its_author(
 def test_deletecollection_is_one_commit_of_the_caller(mirrored: MirroredNamespace) -> None:
     """Fifty objects that go together go in one commit by whoever asked."""
     mirrored.configured({"resources": ["configmaps"]})
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(50)]
-    for one in many:
-        one["metadata"]["labels"] = {"set": "many"}
+    for document in many:
+        document["metadata"]["labels"] = {"set": "many"}
     alice.apply(*many)
     eventually(lambda: len(mirrored.files()) == 50, "fifty files")
-    bob = mirrored.person("bob")
-    assert bob.ask("DELETE", bob.path("configmaps"), labelSelector="set=many").ok
+    bob = mirrored.user("bob")
+    assert bob.request("DELETE", bob.path("configmaps"), labelSelector="set=many").ok
     eventually(lambda: not mirrored.files(), "no file")
-    deletions = [one for one in mirrored.commits() if one.subject.endswith("by user/bob")]
-    assert all(one.trailer("Attribution") == "exact" for one in deletions)
-    assert sum(one.body.count("\nDELETE ") for one in deletions) >= 49
+    deletions = [commit for commit in mirrored.commits() if commit.subject.endswith("by user/bob")]
+    assert all(commit.trailer("Attribution") == "exact" for commit in deletions)
+    assert sum(commit.body.count("\nDELETE ") for commit in deletions) >= 49
 
 
 @pytest.mark.scenario("A33")
@@ -107,7 +107,7 @@ def test_status_only_changes_make_no_commit(
 ) -> None:
     """Status writes leave the branch where it was and are counted as duplicates."""
     mirrored.configured({"resources": ["deployments"]})
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.apply(_deployment(mirrored))
     mirrored.await_commit("[CREATE] apps/v1/deployments/web by user/alice")
     before = mirrored.commits()[0].sha
@@ -125,8 +125,8 @@ def test_status_only_changes_make_no_commit(
 def test_secret_values_never_leave_and_cannot_come_back(mirrored: MirroredNamespace) -> None:
     """A redacted file shows that a value changed, nothing else, and cannot be applied."""
     mirrored.configured({"resources": ["secrets"]})
-    alice = mirrored.person("alice")
-    alice.apply(_door(mirrored, a="canary-7731", b="canary-7731"))
+    alice = mirrored.user("alice")
+    alice.apply(_secret(mirrored, a="canary-7731", b="canary-7731"))
     mirrored.await_commit("[CREATE] v1/secrets/door by user/alice")
     path = f"v1/secrets/{mirrored.namespace}/door.yaml"
     first = mirrored.file(path)
@@ -147,7 +147,7 @@ def test_secret_values_never_leave_and_cannot_come_back(mirrored: MirroredNamesp
 def test_operation_masks_follow_the_git_transition(mirrored: MirroredNamespace) -> None:
     """With operations [CREATE] a new object is committed, its update and deletion are not."""
     mirrored.configured({"resources": ["configmaps"], "operations": ["CREATE"]})
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.apply(mirrored.config_map("kept", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/kept by user/alice")
     alice.merge("configmap", "kept", {"data": {"a": "2"}})
@@ -173,7 +173,7 @@ def _deployment(mirrored: MirroredNamespace, replicas: int = 1) -> dict[str, Any
     }
 
 
-def _door(mirrored: MirroredNamespace, **data: str) -> dict[str, Any]:
+def _secret(mirrored: MirroredNamespace, **data: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -22,11 +22,11 @@ MOVED = "DestinationMoved"
 @pytest.fixture
 def team(mirrored: MirroredNamespace) -> Iterator[ApiUser]:
     """An administrator in a second namespace."""
-    with clusters.fresh_namespace(mirrored.desk) as namespace:
+    with clusters.fresh_namespace(mirrored.cluster) as namespace:
         yield api_user(mirrored, "admin", namespace)
 
 
-def _in(namespace: str, document: dict[str, Any], name: str = "") -> dict[str, Any]:
+def _move_to_namespace(namespace: str, document: dict[str, Any], name: str = "") -> dict[str, Any]:
     metadata = {**document["metadata"], "namespace": namespace}
     return {**document, "metadata": {**metadata, "name": name or metadata["name"]}}
 
@@ -55,8 +55,8 @@ def test_a_branch_that_is_not_allowed_is_not_written(mirrored: MirroredNamespace
     """The destination says why, its rule waits, the remote stays empty."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False)
-    told = mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
-    assert "other" in told["message"]
+    condition = mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
+    assert "other" in condition["message"]
     mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
     assert branch_tips(mirrored.path) == {}
 
@@ -67,13 +67,17 @@ def test_a_grant_opens_and_closes_a_repository(mirrored: MirroredNamespace, team
     home = mirrored.namespace
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.configured({"resources": ["configmaps"]}, destination={"baseFolder": "own"})
-    there = _in(team.namespace, mirrored.git_destination(), "guest")
+    there = _move_to_namespace(team.namespace, mirrored.git_destination(), "guest")
     there["spec"]["repoRef"]["namespace"] = home
-    ghost = _in(team.namespace, mirrored.git_destination({"baseFolder": "ghost"}), "ghost")
+    ghost = _move_to_namespace(
+        team.namespace, mirrored.git_destination({"baseFolder": "ghost"}), "ghost"
+    )
     ghost["spec"]["repoRef"] = {"name": "ghost", "namespace": home}
-    rule = _in(team.namespace, mirrored.watch_rule({"resources": ["configmaps"]}))
+    rule = _move_to_namespace(team.namespace, mirrored.watch_rule({"resources": ["configmaps"]}))
     rule["spec"]["destinationRef"] = {"name": "guest"}
-    team.apply(there, ghost, rule, _in(team.namespace, mirrored.config_map("one", a="1")))
+    team.apply(
+        there, ghost, rule, _move_to_namespace(team.namespace, mirrored.config_map("one", a="1"))
+    )
     denied = _await(team, "gitdestination", "guest", "AccessDenied")["message"]
     missing = _await(team, "gitdestination", "ghost", "AccessDenied")["message"]
     assert missing == denied.replace(f"{home}/repo", f"{home}/ghost")
@@ -86,7 +90,7 @@ def test_a_grant_opens_and_closes_a_repository(mirrored: MirroredNamespace, team
     mirrored.admin.apply(mirrored.repo_config())
     _await(team, "gitdestination", "guest", "AccessDenied")
     before = mirrored.files()
-    team.apply(_in(team.namespace, mirrored.config_map("late", a="1")))
+    team.apply(_move_to_namespace(team.namespace, mirrored.config_map("late", a="1")))
     mirrored.admin.apply(mirrored.config_map("marker", a="1"))
     eventually(
         lambda: "marker" in mirrored.git("ls-tree", "-r", "--name-only", "main", "own/"),
@@ -106,13 +110,13 @@ def test_a_granted_rule_brings_its_own_namespace_only(
         mirrored.git_destination({"allowedNamespaces": [team.namespace]}),
         mirrored.config_map("home", a="1"),
     )
-    rule = _in(team.namespace, mirrored.watch_rule({"resources": ["configmaps"]}))
+    rule = _move_to_namespace(team.namespace, mirrored.watch_rule({"resources": ["configmaps"]}))
     rule["spec"]["destinationRef"]["namespace"] = mirrored.namespace
-    team.apply(_in(team.namespace, mirrored.config_map("guest", a="1")), rule)
+    team.apply(_move_to_namespace(team.namespace, mirrored.config_map("guest", a="1")), rule)
     _await(team, "watchrule", "rule", "Ready")
     eventually(mirrored.files, "a file")
     mirrored.admin.apply(mirrored.config_map("home-too", a="1"))
-    team.apply(_in(team.namespace, mirrored.config_map("marker", a="1")))
+    team.apply(_move_to_namespace(team.namespace, mirrored.config_map("marker", a="1")))
     wanted = {f"v1/configmaps/{team.namespace}/{name}.yaml" for name in ("guest", "marker")}
     eventually(lambda: wanted <= mirrored.files().keys(), "the later file")
     assert set(mirrored.files()) == wanted
@@ -138,9 +142,9 @@ def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(
     tip = commit_files(mirrored.path, {f"{mirrored.folder}/.windlass-claim": claim})
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]}, wait=False)
-    told = mirrored.await_condition("gitdestination", "destination", "FolderClaimed")
+    condition = mirrored.await_condition("gitdestination", "destination", "FolderClaimed")
     holder = "far/away@11111111-2222-3333-4444-555555555555"
-    assert holder in told["message"]
+    assert holder in condition["message"]
     mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
     assert branch_tips(mirrored.path) == {"main": tip}
     note = {"metadata": {"annotations": {"windlass.dev/takeover": holder}}}
@@ -197,10 +201,10 @@ def test_two_destinations_never_share_a_folder(mirrored: MirroredNamespace) -> N
     mirrored.configured({"resources": ["configmaps"]})
     eventually(mirrored.files, "the first file")
     tip = branch_tips(mirrored.path)["main"]
-    second = _in(mirrored.namespace, mirrored.git_destination(), "second")
+    second = _move_to_namespace(mirrored.namespace, mirrored.git_destination(), "second")
     mirrored.admin.apply(second)
-    told = mirrored.await_condition("gitdestination", "second", "OverlappingBaseFolder")
-    assert f"{mirrored.namespace}/destination" in told["message"]
+    condition = mirrored.await_condition("gitdestination", "second", "OverlappingBaseFolder")
+    assert f"{mirrored.namespace}/destination" in condition["message"]
     assert mirrored.condition("gitdestination", "destination")["status"] == "True"
     assert branch_tips(mirrored.path)["main"] == tip
     admin_user(mirrored).delete("watchrule", "rule")
@@ -234,7 +238,7 @@ def test_folders_within_each_other_overlap_and_neighbours_do_not(
     folders = {"below": "a/b/c", "above": "a", "beside": "a/bc"}
     for name, folder in folders.items():
         made = mirrored.git_destination({"baseFolder": folder})
-        mirrored.admin.apply(_in(mirrored.namespace, made, name))
+        mirrored.admin.apply(_move_to_namespace(mirrored.namespace, made, name))
     for name in ("below", "above"):
         mirrored.await_condition("gitdestination", name, "OverlappingBaseFolder")
         assert mirrored.condition("gitdestination", name, "Stalled")["status"] == "True"
@@ -246,9 +250,11 @@ def test_folders_within_each_other_overlap_and_neighbours_do_not(
 def test_two_destinations_made_at_once_never_share_a_folder(mirrored: MirroredNamespace) -> None:
     """Before any claim is in Git one of them holds the folder, and only one."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
-    second = _in(mirrored.namespace, mirrored.git_destination(), "second")
+    second = _move_to_namespace(mirrored.namespace, mirrored.git_destination(), "second")
     both = mirrored.watch_rule({"resources": ["configmaps"]})
-    other = _in(mirrored.namespace, mirrored.watch_rule({"resources": ["secrets"]}), "other")
+    other = _move_to_namespace(
+        mirrored.namespace, mirrored.watch_rule({"resources": ["secrets"]}), "other"
+    )
     other["spec"]["destinationRef"]["name"] = "second"
     mirrored.admin.apply(
         mirrored.secret(), mirrored.git_destination(), second, both, other, mirrored.repo_config()
@@ -282,7 +288,7 @@ def test_a_destination_that_never_pushed_blocks_no_other_namespace(
     mirrored.admin.apply(
         mirrored.secret(), mirrored.repo_config({"allowedNamespaces": [team.namespace]})
     )
-    squatter = _in(team.namespace, mirrored.git_destination(), "squatter")
+    squatter = _move_to_namespace(team.namespace, mirrored.git_destination(), "squatter")
     squatter["spec"]["repoRef"]["namespace"] = mirrored.namespace
     team.apply(squatter)
     _await(team, "gitdestination", "squatter", "Ready")
@@ -296,5 +302,5 @@ def test_a_destination_that_never_pushed_blocks_no_other_namespace(
     )
     mirrored.await_condition("gitdestination", "destination", "Ready")
     eventually(mirrored.files, "the file of whoever writes")
-    told = _await(team, "gitdestination", "squatter", "OverlappingBaseFolder")
-    assert mirrored.namespace not in told["message"]
+    condition = _await(team, "gitdestination", "squatter", "OverlappingBaseFolder")
+    assert mirrored.namespace not in condition["message"]

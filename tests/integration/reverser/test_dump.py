@@ -42,8 +42,8 @@ class FakeApi:
     asked: list[str] = field(default_factory=list)
 
     async def pages(self, gvr: GVR, namespace: str) -> AsyncIterator[Page]:
-        made = [_map(name) for name in self.names]
-        yield Page([json.dumps(one).encode() for one in made] + self.raw)
+        objects = [_map(name) for name in self.names]
+        yield Page([json.dumps(obj).encode() for obj in objects] + self.raw)
 
     async def get(self, gvr: GVR, name: str, namespace: str) -> None:
         self.asked.append(name)

@@ -26,14 +26,16 @@ def test_own_annotations_survive_and_machinery_does_not(mirrored: MirroredNamesp
     """Labels and own annotations stay; kubectl's annotations and the status go."""
     wanted = CustomResource(custom_resource.unique_group())
     with custom_resource.installed_resource(admin_user(mirrored), wanted):
-        document = wanted.one(mirrored.namespace, "one", spec={"size": 1}, extra={"kept": True})
+        document = wanted.new_object(
+            mirrored.namespace, "one", spec={"size": 1}, extra={"kept": True}
+        )
         document["metadata"]["labels"] = {"team": "blue"}
         document["metadata"]["annotations"] = {"example.org/owner": "bob"}
-        mirrored.person("alice").kubectl("apply", "-f", "-", stdin=yaml.safe_dump(document))
+        mirrored.user("alice").kubectl("apply", "-f", "-", stdin=yaml.safe_dump(document))
         person = admin_user(mirrored)
         status = person.path("widgets", "one", api_version=f"{wanted.group}/v1") + "/status"
         merge = "application/merge-patch+json"
-        done = person.ask("PATCH", status, {"status": {"phase": "Done"}}, content_type=merge)
+        done = person.request("PATCH", status, {"status": {"phase": "Done"}}, content_type=merge)
         assert done.ok, done.text
         mirrored.configured({"resources": ["widgets"]})
         path = wanted.file(mirrored.namespace, "one")
@@ -61,7 +63,7 @@ def test_odd_names_have_files_of_their_own(platform: MirroredNamespace, namespac
     cluster_roles = [_role(name) for name in cluster_names]
     for role in (*roles, *cluster_roles):
         collection = person.path(role["kind"], namespace=namespace)
-        assert person.ask("POST", collection, role).ok
+        assert person.request("POST", collection, role).ok
     try:
         configure_mirror(
             platform,
@@ -71,7 +73,7 @@ def test_odd_names_have_files_of_their_own(platform: MirroredNamespace, namespac
         found = eventually(lambda: _odd_files(platform, namespace), "all files")
     finally:
         for name in cluster_names:
-            person.ask("DELETE", person.path("clusterrole", name.replace(" ", "%20")))
+            person.request("DELETE", person.path("clusterrole", name.replace(" ", "%20")))
     assert set(found.values()) == {*names, *cluster_names}
     for path in found:
         for segment in path.split("/"):
@@ -99,7 +101,7 @@ def test_a_clone_that_guards_against_other_systems_takes_the_tree(
     names = ["system:a b", "con", "x" * 253, "nul.txt"]
     person = admin_user(mirrored)
     for name in names:
-        assert person.ask("POST", person.path("roles"), _role(name, mirrored.namespace)).ok
+        assert person.request("POST", person.path("roles"), _role(name, mirrored.namespace)).ok
     mirrored.configured({"resources": ["roles"]})
     eventually(lambda: len(mirrored.files()) == len(names), "every file")
     guards = ["-c", "core.protectNTFS=true", "-c", "core.protectHFS=true"]
@@ -107,17 +109,17 @@ def test_a_clone_that_guards_against_other_systems_takes_the_tree(
     done = subprocess.run(clone, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "clone" / mirrored.folder
-    stands = {
+    checked_out = {
         yaml.safe_load(file.read_text())["metadata"]["name"] for file in folder.rglob("*.yaml")
     }
-    assert stands == set(names)
+    assert checked_out == set(names)
 
 
 @pytest.mark.scenario("A46")
 def test_applying_the_mirror_again_changes_nothing(mirrored: MirroredNamespace) -> None:
     """A server-side dry run of every file gives back the live object."""
     person, namespace = admin_user(mirrored), mirrored.namespace
-    people = mirrored.person("alice")
+    people = mirrored.user("alice")
     documents = sample_objects.documents(sample_objects.PRESET, namespace)
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     people.kubectl("apply", "-f", "-", stdin=text)
@@ -147,7 +149,7 @@ def test_a_stateful_set_with_claims_can_be_applied_again(mirrored: MirroredNames
         if one["kind"] == "StatefulSet"
     )
     document["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(document))
     mirrored.configured({"resources": ["statefulsets"]})
     (text,) = eventually(lambda: list(mirrored.files().values()), "its file")
@@ -166,7 +168,7 @@ def _live(mirrored: MirroredNamespace, document: dict[str, Any]) -> dict[str, An
     path = person.path(
         document["kind"], document["metadata"]["name"], api_version=document["apiVersion"]
     )
-    return _comparable(person.ask("GET", path).object)
+    return _comparable(person.request("GET", path).object)
 
 
 def _comparable(obj: dict[str, Any]) -> dict[str, Any]:
@@ -193,11 +195,11 @@ def test_what_machinery_makes_is_left_out(mirrored: MirroredNamespace, operator:
     person, namespace = admin_user(mirrored), mirrored.namespace
     secrets = [{"apiVersion": "v1", "kind": "Secret", **secret} for secret in _NOISE]
     for secret in secrets:
-        assert person.ask("POST", person.path("secrets"), secret).ok
+        assert person.request("POST", person.path("secrets"), secret).ok
     deployment = sample_objects.documents(sample_objects.PRESET, namespace)[0]
     mirrored.admin.apply(deployment)
     replicas = person.path("replicasets")
-    found = eventually(lambda: person.ask("GET", replicas).object["items"], "the ReplicaSet")
+    found = eventually(lambda: person.request("GET", replicas).object["items"], "the ReplicaSet")
     skipped = {reason: operator.metric(_skips(reason)) for reason in ("Noise", "ControllerOwned")}
     item = {"resources": ["configmaps", "secrets", "deployments", "replicasets"]}
     mirrored.configured(item)

@@ -39,9 +39,9 @@ def system(
 ) -> Iterator[MirroredNamespace]:
     """A mirror of kube-system, about which the API server asks no webhook of ours."""
     del operator
-    found = ApiMirroredNamespace(cluster, git_host, "kube-system", "kube-system.git")
+    mirrored = ApiMirroredNamespace(cluster, git_host, "kube-system", "kube-system.git")
     try:
-        yield found
+        yield mirrored
     finally:
         for plural in ("watchrules", "gitdestinations", "gitrepoconfigs"):
             cluster.api.request(f"/apis/{GROUP}/namespaces/kube-system/{plural}", method="DELETE")
@@ -58,11 +58,11 @@ def test_a_review_that_claims_another_namespace_proves_nothing(system: MirroredN
     old = admin.get("configmap", "prize")
     claimed = {**old, "data": {"owner": "admin"}}
     forged_reviews.submit_forged_review(
-        system.desk, "alice", CONFIG_MAPS, old, claimed, namespace="default"
+        system.cluster, "alice", CONFIG_MAPS, old, claimed, namespace="default"
     )
     elsewhere = copy.deepcopy(claimed)
     elsewhere["metadata"]["namespace"] = "default"
-    forged_reviews.submit_forged_review(system.desk, "alice", CONFIG_MAPS, old, elsewhere)
+    forged_reviews.submit_forged_review(system.cluster, "alice", CONFIG_MAPS, old, elsewhere)
     admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
     path = "v1/configmaps/kube-system/prize.yaml"
     eventually(lambda: "owner: admin" in system.file(path), "the change")
@@ -83,7 +83,7 @@ def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNames
     old = admin.get("deployment", "prize")
     claimed = copy.deepcopy(old)
     claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
-    forged_reviews.submit_forged_review(mirrored.desk, "alice", DEPLOYMENTS, old, claimed)
+    forged_reviews.submit_forged_review(mirrored.cluster, "alice", DEPLOYMENTS, old, claimed)
     admin.merge("deployment", "prize", patch, "status")
     path = f"apps/v1/deployments/{mirrored.namespace}/prize.yaml"
     eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
@@ -98,9 +98,9 @@ def test_connections_that_say_nothing_keep_no_review_out(mirrored: MirroredNames
     eventually(lambda: len(mirrored.files()) == 2, "two files")
     old = admin.get("configmap", "prize")
     forged_reviews.submit_forged_review(
-        mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
+        mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
     )
-    with forged_reviews.idle_connections(forged_reviews.webhook_url(mirrored.desk), MANY):
+    with forged_reviews.idle_connections(forged_reviews.webhook_url(mirrored.cluster), MANY):
         admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
         path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
         eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
@@ -118,20 +118,20 @@ def test_connections_beyond_all_descriptors_are_a_loss(
     admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"))
     eventually(mirrored.files, "its file")
-    url, witness = forged_reviews.webhook_url(mirrored.desk), operator.witness()
+    url, webhook_pid = forged_reviews.webhook_url(mirrored.cluster), operator.webhook_pid()
     old = admin.get("configmap", "prize")
     forged_reviews.submit_forged_review(
-        mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
+        mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
     )
-    with _no_descriptors_left(witness), forged_reviews.open_connections(url, 20):
+    with _no_descriptors_left(webhook_pid), forged_reviews.open_connections(url, 20):
         admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
         path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
         eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
     assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
     assert mirrored.commits()[0].trailer("Unresolved") == "RecordsLost"
     # The loop reports every connection of its queue; one line each would hold up all answers.
-    said = [line for line in operator.log.read_text().splitlines() if "accept" in line]
-    assert 1 <= len(said) <= 30
+    lines = [line for line in operator.log.read_text().splitlines() if "accept" in line]
+    assert 1 <= len(lines) <= 30
     operator.await_provable()
 
 
@@ -156,7 +156,7 @@ def test_what_binding_and_eviction_change_has_no_author(mirrored: MirroredNamesp
     old = admin.get("pod", "prize")
     claimed = copy.deepcopy(old)
     claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
-    forged_reviews.submit_forged_review(mirrored.desk, "alice", PODS, old, claimed)
+    forged_reviews.submit_forged_review(mirrored.cluster, "alice", PODS, old, claimed)
     _post(admin, mirrored, "binding", _binding())
     (path,) = mirrored.files()
     eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
@@ -164,7 +164,7 @@ def test_what_binding_and_eviction_change_has_no_author(mirrored: MirroredNamesp
     admin.merge("pod", "prize", {"metadata": {"finalizers": ["example.org/wait"]}})
     _post(admin, mirrored, "eviction", _eviction())
     for old in _predecessors(admin.get("pod", "prize")):
-        forged_reviews.submit_forged_review(mirrored.desk, "alice", PODS, old, None)
+        forged_reviews.submit_forged_review(mirrored.cluster, "alice", PODS, old, None)
     eventually(lambda: not mirrored.files(), "no file")
     _assert_last(mirrored, UNRESOLVED)
     assert mirrored.commits()[0].trailer("Unresolved") == "SubresourceNotCovered"
@@ -173,7 +173,7 @@ def test_what_binding_and_eviction_change_has_no_author(mirrored: MirroredNamesp
 
 def test_only_readers_of_the_configuration_can_post_a_review(mirrored: MirroredNamespace) -> None:
     """Without the last part of the path a review is not even read."""
-    url = forged_reviews.webhook_url(mirrored.desk)
+    url = forged_reviews.webhook_url(mirrored.cluster)
     root, _, token = url.rpartition("/")
     assert re.fullmatch("[0-9a-f]{32}", token)
     body = forged_reviews.admission_review("alice", CONFIG_MAPS, None, mirrored.config_map("prize"))
@@ -214,7 +214,7 @@ def _post(
     admin: ApiUser, mirrored: MirroredNamespace, subresource: str, body: dict[str, Any]
 ) -> None:
     path = admin.path("pod", "prize", namespace=mirrored.namespace)
-    done = admin.ask("POST", f"{path}/{subresource}", body)
+    done = admin.request("POST", f"{path}/{subresource}", body)
     assert done.ok, done.text
 
 

@@ -58,10 +58,10 @@ def test_a_leader_annotation_hides_no_binding(platform: MirroredNamespace, names
         person.apply(other)
         eventually(lambda: f"{folder}/{namespace}-b.yaml" in platform.files(), "a later change")
         assert path in platform.files()
-        assert not [one for one in platform.subjects() if one.startswith("[DELETE]")]
+        assert not [subject for subject in platform.subjects() if subject.startswith("[DELETE]")]
     finally:
         for one in (binding, other):
-            person.ask("DELETE", person.path("clusterrolebinding", one["metadata"]["name"]))
+            person.request("DELETE", person.path("clusterrolebinding", one["metadata"]["name"]))
 
 
 def test_neither_an_owner_nor_a_label_hides_rights_and_settings(
@@ -97,11 +97,11 @@ def test_what_its_controller_takes_over_leaves_by_a_sync_that_says_so(
     commits = mirrored.commits()
     for path in paths.values():
         line = f"REMOVE {mirrored.folder}/{path}"
-        (commit,) = [one for one in commits if line in one.body]
+        (commit,) = [commit for commit in commits if line in commit.body]
         assert commit.subject.startswith("[SYNC] ")
         assert "no longer mirrored: owned by a controller" in commit.body
         assert commit.trailer("Attribution") == "sync"
-    assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
+    assert not [subject for subject in mirrored.subjects() if subject.startswith("[DELETE]")]
 
 
 def test_the_records_of_helm_itself_are_left_out(
@@ -135,7 +135,7 @@ def _install(mirrored: MirroredNamespace, directory: Path, driver: str) -> None:
             f"by-{driver}",
             str(directory / "sample"),
             f"--namespace={mirrored.namespace}",
-            f"--kubeconfig={mirrored.desk.admin_kubeconfig}",
+            f"--kubeconfig={mirrored.cluster.admin_kubeconfig}",
         ],
         capture_output=True,
         text=True,
@@ -163,8 +163,8 @@ def test_addresses_that_the_server_allocates_are_left_out(
         "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": "web"}},
     }
     allocated = person.send(service).object["spec"]["clusterIP"]
-    assert person.ask("GET", person.path("ipaddress", allocated)).ok
-    assert person.ask("POST", person.path("ipaddress"), made).ok
+    assert person.request("GET", person.path("ipaddress", allocated)).ok
+    assert person.request("POST", person.path("ipaddress"), made).ok
     try:
         configure_mirror(platform, {"scope": "Cluster", "resources": ["*"]})
         folder = "networking.k8s.io/v1/ipaddresses"
@@ -174,4 +174,4 @@ def test_addresses_that_the_server_allocates_are_left_out(
         )
         assert found == [path]
     finally:
-        person.ask("DELETE", person.path("ipaddress", "192.0.2.77"))
+        person.request("DELETE", person.path("ipaddress", "192.0.2.77"))

@@ -16,7 +16,7 @@ from windlass.telemetry.table import HistogramSeries
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A110")]
 
-ELSEWHERE = {
+ZERO_IN_HEALTHY_RUN = {
     "gitopsreverser_kv_evictions_total": "records are kept for a minute; their tests evict them",
     "windlass_mirror_snapshot_incomplete_total": "needs an API server that breaks a list",
     "windlass_mirror_watch_restarts_total": "needs an API server that goes away, see tests/fault",
@@ -30,18 +30,18 @@ ELSEWHERE = {
 """What a healthy run leaves at zero, and why."""
 
 
-def _silent(operator: Operator) -> set[str]:
+def _zero_metrics(operator: Operator) -> set[str]:
     """Declared metrics that show no value but zero."""
     rows = [row.rpartition(" ") for row in operator.metrics().splitlines() if row[0] != "#"]
-    loud = {name.partition("{")[0] for name, _, value in rows if float(value)}
+    recorded = {name.partition("{")[0] for name, _, value in rows if float(value)}
     return {
         line.name
         for line in table.declared_metrics(ReverserMetrics)
-        if (f"{line.name}_count" if line.kind is HistogramSeries else line.name) not in loud
+        if (f"{line.name}_count" if line.kind is HistogramSeries else line.name) not in recorded
     }
 
 
-def _live_a_little(mirrored: MirroredNamespace, operator: Operator) -> None:
+def _exercise_operator(mirrored: MirroredNamespace, operator: Operator) -> None:
     """Creates, updates, deletions, foreign pushes, a claim and a neighbour in the way."""
     claim = "claim: v1\ncluster: other\ndestination: a/b\nemitter: e1\nlayout: seed\n"
     commit_files(mirrored.path, {"taken/.windlass-claim": claim})
@@ -78,10 +78,10 @@ def _path(mirrored: MirroredNamespace, name: str) -> str:
 
 
 def _write_only_status(mirrored: MirroredNamespace) -> None:
-    person = admin_user(mirrored)
+    admin = admin_user(mirrored)
     pod = {"containers": [{"name": "web", "image": "registry.invalid/web"}]}
     labels = {"app": "web"}
-    person.apply(
+    admin.apply(
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -98,7 +98,7 @@ def test_every_metric_is_recorded(
     mirrored: MirroredNamespace, platform: MirroredNamespace, operator: Operator
 ) -> None:
     """After a busy minute no declared metric is silent but those that must be."""
-    _live_a_little(mirrored, operator)
+    _exercise_operator(mirrored, operator)
     _write_only_status(mirrored)
     # Changes in the install namespace have no witness, so nobody can be credited. The first
     # may still be part of the snapshot for a new destination, which credits nobody either.
@@ -113,7 +113,9 @@ def test_every_metric_is_recorded(
     admin_user(platform).delete("configmap", "unseen")
     at_first = _missing(operator)
     eventually(lambda: not _missing(operator), f"all recorded, without {at_first} at first")
-    assert ELSEWHERE.keys() <= {line.name for line in table.declared_metrics(ReverserMetrics)}
+    assert ZERO_IN_HEALTHY_RUN.keys() <= {
+        line.name for line in table.declared_metrics(ReverserMetrics)
+    }
 
 
 def test_series_of_a_deleted_destination_vanish(
@@ -123,18 +125,18 @@ def test_series_of_a_deleted_destination_vanish(
     mirrored.configured({"resources": ["configmaps"]})
     label = f'destination_namespace="{mirrored.namespace}"'
     eventually(
-        lambda: [row.rpartition(" ")[2] for row in _with(operator, label)] == ["1.0", "1.0"],
+        lambda: [row.rpartition(" ")[2] for row in _series_with(operator, label)] == ["1.0", "1.0"],
         "both series at one",
     )
-    assert sorted(row.partition("{")[0] for row in _with(operator, label)) == [
+    assert sorted(row.partition("{")[0] for row in _series_with(operator, label)) == [
         "windlass_mirror_remote_reachable",
         "windlass_mirror_sync_complete",
     ]
     admin_user(mirrored).delete("gitdestination", "destination")
-    eventually(lambda: not _with(operator, label), "the series gone")
+    eventually(lambda: not _series_with(operator, label), "the series gone")
 
 
-def _with(operator: Operator, label: str) -> list[str]:
+def _series_with(operator: Operator, label: str) -> list[str]:
     return [line for line in operator.metrics().splitlines() if label in line]
 
 
@@ -160,4 +162,4 @@ def _is_observed(mirrored: MirroredNamespace) -> bool:
 
 
 def _missing(operator: Operator) -> list[str]:
-    return sorted(_silent(operator) - ELSEWHERE.keys())
+    return sorted(_zero_metrics(operator) - ZERO_IN_HEALTHY_RUN.keys())

@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
 class Dumper:
     """Somebody who runs the command on one namespace."""
 
-    desk: LocalCluster
+    cluster: LocalCluster
     namespace: str
     directory: Path
     home: Path
     admin: ApiUser = field(init=False)
 
     def __post_init__(self) -> None:
-        self.admin = ApiUser(self.desk, "admin", self.namespace)
+        self.admin = ApiUser(self.cluster, "admin", self.namespace)
 
     def run(self, *flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         arguments = [
@@ -38,7 +38,7 @@ class Dumper:
             "--once",
             f"--to={self.directory}",
             f"--namespace={self.namespace}",
-            f"--kubeconfig={kubeconfig or self.desk.admin_kubeconfig}",
+            f"--kubeconfig={kubeconfig or self.cluster.admin_kubeconfig}",
             "--include=configmaps",
             "--include=secrets",
             *flags,
@@ -52,8 +52,8 @@ class Dumper:
         )
 
     def files(self) -> dict[str, str]:
-        found = (path for path in self.directory.rglob("*") if path.is_file())
-        return {path.relative_to(self.directory).as_posix(): path.read_text() for path in found}
+        paths = (path for path in self.directory.rglob("*") if path.is_file())
+        return {path.relative_to(self.directory).as_posix(): path.read_text() for path in paths}
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def dumper(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Dumper:
 
 
 def _changed(done: subprocess.CompletedProcess[str]) -> tuple[list[str], list[str], list[str]]:
-    told = json.loads(done.stdout)
-    return told["created"], told["updated"], told["removed"]
+    result = json.loads(done.stdout)
+    return result["created"], result["updated"], result["removed"]
 
 
 def test_a_second_run_changes_nothing_and_a_dry_run_writes_nothing(dumper: Dumper) -> None:
@@ -76,24 +76,24 @@ def test_a_second_run_changes_nothing_and_a_dry_run_writes_nothing(dumper: Dumpe
     dumper.admin.apply({**secret, "data": {"key": "Y2FuYXJ5LTQ0MDI="}})
     first = dumper.run("--output=json")
     assert first.returncode == 0, first.stderr
-    one, door = (f"v1/{place}/{dumper.namespace}" for place in ("configmaps", "secrets"))
+    one, door = (f"v1/{plural}/{dumper.namespace}" for plural in ("configmaps", "secrets"))
     assert _changed(first) == ([f"{one}/one.yaml", f"{door}/door.yaml"], [], [])
     files = dumper.files()
     assert "REDACTED(hmac:" in files[f"{door}/door.yaml"]
     assert "Y2FuYXJ5" not in "".join(files.values())
-    stamps = _stamps(dumper)
+    times = _write_times(dumper)
     second = dumper.run("--output=json")
     assert (second.returncode, _changed(second)) == (0, ([], [], []))
-    assert _stamps(dumper) == stamps
+    assert _write_times(dumper) == times
     dumper.config_map("one", a="2")
     dry = dumper.run("--dry-run", "--output=json")
     assert (dry.returncode, _changed(dry)) == (2, ([], [f"{one}/one.yaml"], []))
-    assert _stamps(dumper) == stamps
+    assert _write_times(dumper) == times
     salt = dumper.home / ".config" / "windlass" / "mirror-salt"
     assert salt.stat().st_mode & 0o777 == 0o600
 
 
-def _stamps(dumper: Dumper) -> dict[str, int]:
+def _write_times(dumper: Dumper) -> dict[str, int]:
     return {path: (dumper.directory / path).stat().st_mtime_ns for path in dumper.files()}
 
 
@@ -138,7 +138,7 @@ def test_a_linked_directory_is_not_followed(dumper: Dumper, tmp_path: Path) -> N
 async def test_no_kind_of_ours_is_needed(dumper: Dumper, tmp_path: Path) -> None:
     """A dump asks nothing of our API group, so a cluster without the CRDs will do."""
     dumper.config_map("one", a="1")
-    async with WatchProxy(dumper.desk.admin_kubeconfig) as proxy:
+    async with WatchProxy(dumper.cluster.admin_kubeconfig) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")
         done = await asyncio.to_thread(dumper.run, kubeconfig=kubeconfig)
         assert done.returncode == 0, done.stderr
@@ -163,7 +163,7 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_written(dumper: Dumper) ->
             "subjects": [subject],
         }
     )
-    kubeconfig = dumper.desk.user_kubeconfig(reader)
+    kubeconfig = dumper.cluster.user_kubeconfig(reader)
     done = dumper.run(kubeconfig=kubeconfig)
     assert done.returncode == 1
     lines = [line for line in done.stdout.splitlines() if "cannot read" in line]

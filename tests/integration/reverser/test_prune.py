@@ -50,9 +50,9 @@ def _started(mirrored: MirroredNamespace, **destination: Any) -> tuple[str, str]
 
 def _removal(mirrored: MirroredNamespace, path: str) -> Commit:
     line = f"REMOVE {mirrored.folder}/{path}"
-    (found,) = [one for one in mirrored.commits() if line in one.body]
-    assert found.subject.startswith("[SYNC] ")
-    return found
+    (sync,) = [commit for commit in mirrored.commits() if line in commit.body]
+    assert sync.subject.startswith("[SYNC] ")
+    return sync
 
 
 @pytest.mark.scenario("A27")
@@ -68,7 +68,7 @@ def test_files_of_a_deleted_rule_go_and_shared_ones_stay(mirrored: MirroredNames
     )
     admin_user(mirrored).delete("watchrule", "more")
     eventually(lambda: not mirrored.files(), "the last file gone")
-    assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
+    assert not [subject for subject in mirrored.subjects() if subject.startswith("[DELETE]")]
 
 
 @pytest.mark.scenario("A27", "A95")
@@ -148,7 +148,7 @@ def test_prune_never_keeps_every_file(mirrored: MirroredNamespace) -> None:
     assert mirrored.files().keys() == {maps, services}
     mirrored.admin.apply(mirrored.config_map("one", a="2"))
     eventually(lambda: _retained(mirrored) == 0, "its object made again")
-    assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
+    assert not [subject for subject in mirrored.subjects() if subject.startswith("[DELETE]")]
 
 
 def _retained(mirrored: MirroredNamespace) -> int:

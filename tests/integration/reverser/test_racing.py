@@ -22,7 +22,7 @@ PEOPLE = ("alice", "bob", "carol", "dave")
 
 
 @pytest.fixture
-def crowd(site: WorkerHarness) -> WorkerHarness:
+def several_authors(harness: WorkerHarness) -> WorkerHarness:
     """Changes are made by several people in turn."""
 
     def judge(observation: Observation) -> AuthorVerdict:
@@ -30,167 +30,170 @@ def crowd(site: WorkerHarness) -> WorkerHarness:
             "exact", Actor(PEOPLE[int(observation.uid.split("-")[1]) % len(PEOPLE)])
         )
 
-    site.worker._publisher.judge = judge
-    return site
+    harness.worker._publisher.judge = judge
+    return harness
 
 
-def _backlog(site: WorkerHarness, folder: Folder, size: int) -> list[str]:
+def _backlog(harness: WorkerHarness, folder: Folder, size: int) -> list[str]:
     """That many changes, each a commit of its own; their subjects in order."""
     for number in range(size):
-        site.offer(folder, f"o-{number}", f"a: {number}\n")
+        harness.add_update(folder, f"o-{number}", f"a: {number}\n")
     return [
         f"[CREATE] v1/configmaps/o-{number} by user/{PEOPLE[number % len(PEOPLE)]}"
         for number in range(size)
     ]
 
 
-def _ours(site: WorkerHarness) -> list[str]:
+def _pushed_commits(harness: WorkerHarness) -> list[str]:
     """Authors and subjects of what we pushed, the oldest first."""
-    rows = git(site.repository, "log", "--reverse", "--format=%an|%s", "main").splitlines()
+    rows = git(harness.repository, "log", "--reverse", "--format=%an|%s", "main").splitlines()
     return [row for row in rows if "|[" in row]
 
 
-def _busy(
-    site: WorkerHarness, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
+def _push_during(
+    harness: WorkerHarness, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
 ) -> Iterator[int]:
     """Somebody pushes during every push of more than `longest` commits; those pushes."""
-    send, beaten, numbers = pushing._send, count(1), count(1)
+    send, lost_races, numbers = pushing._send, count(1), count(1)
 
-    async def sent(attempt: Any) -> None:
+    async def send_after_foreign_push(attempt: Any) -> None:
         commits = git(attempt.store.directory, "rev-list", "--count", attempt.commit,
                       f"^{attempt.expected}")  # fmt: skip
         if int(commits) > longest:
-            commit_files(site.repository, {theirs: f"{next(numbers)}\n"})
-            next(beaten)
+            commit_files(harness.repository, {theirs: f"{next(numbers)}\n"})
+            next(lost_races)
         await send(attempt)
 
-    patch.setattr(pushing, "_send", sent)
-    return beaten
+    patch.setattr(pushing, "_send", send_after_foreign_push)
+    return lost_races
 
 
 async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
-    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-7: long pushes lose every race, so shorter ones go; nothing is lost or made twice."""
-    folder = await crowd.opened(window_seconds=0.0)
-    subjects = _backlog(crowd, folder, 60)
-    _busy(crowd, monkeypatch, longest=8)
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    subjects = _backlog(several_authors, folder, 60)
+    _push_during(several_authors, monkeypatch, longest=8)
     with capture_logs() as logs:
-        await crowd.serve()
-    assert crowd.party.error is None
-    assert [row.partition("|")[2] for row in _ours(crowd)] == subjects
-    assert {row.partition("|")[0] for row in _ours(crowd)} == set(PEOPLE)
-    assert git(crowd.repository, "rev-list", "--merges", "main") == ""
-    assert crowd.heard.races >= 3
-    told = [row["reason"] for row in logs if row["event"] == "push failed; retrying"]
-    assert told == ["PushRaced"]
-    git(crowd.repository, "fsck", "--strict")
+        await several_authors.write_group()
+    assert several_authors.group.error is None
+    assert [row.partition("|")[2] for row in _pushed_commits(several_authors)] == subjects
+    assert {row.partition("|")[0] for row in _pushed_commits(several_authors)} == set(PEOPLE)
+    assert git(several_authors.repository, "rev-list", "--merges", "main") == ""
+    assert several_authors.reports.races >= 3
+    reasons = [row["reason"] for row in logs if row["event"] == "push failed; retrying"]
+    assert reasons == ["PushRaced"]
+    git(several_authors.repository, "fsck", "--strict")
 
 
 async def test_a_race_outside_of_our_folder_plans_nothing_again(
-    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where our folder is unchanged on the new tip only commits and the trees above it are new."""
-    folder = await crowd.opened(window_seconds=0.0)
-    _backlog(crowd, folder, 20)
-    planned, plan = count(), crowd.worker._publisher.plan
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    _backlog(several_authors, folder, 20)
+    planned, plan = count(), several_authors.worker._publisher.plan
 
-    async def counted(batches: Any) -> Any:
+    async def counted_plan(batches: Any) -> Any:
         next(planned)
         return await plan(batches)
 
-    monkeypatch.setattr(crowd.worker._publisher, "plan", counted)
-    _busy(crowd, monkeypatch, longest=5)
-    await crowd.serve()
-    assert len(_ours(crowd)) == 20
+    monkeypatch.setattr(several_authors.worker._publisher, "plan", counted_plan)
+    _push_during(several_authors, monkeypatch, longest=5)
+    await several_authors.write_group()
+    assert len(_pushed_commits(several_authors)) == 20
     assert next(planned) == 1
 
 
 async def test_a_race_within_our_folder_is_planned_again(
-    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What somebody wrote there meanwhile counts: equal files make no second commit."""
-    folder = await crowd.opened(window_seconds=0.0)
-    _backlog(crowd, folder, 12)
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    _backlog(several_authors, folder, 12)
     send, written = pushing._send, [True]
 
-    async def sent(attempt: Any) -> None:
+    async def send_after_foreign_push(attempt: Any) -> None:
         if written:
             written.clear()
             commit_files(
-                crowd.repository, {config_map_path("o-3"): "a: 3\n", f"{BASE}/note": "hi\n"}
+                several_authors.repository,
+                {config_map_path("o-3"): "a: 3\n", f"{BASE}/note": "hi\n"},
             )
         await send(attempt)
 
-    monkeypatch.setattr(pushing, "_send", sent)
-    await crowd.serve()
-    assert len(_ours(crowd)) == 11
-    assert files_at(crowd.repository)[f"{BASE}/note"] == "hi\n"
+    monkeypatch.setattr(pushing, "_send", send_after_foreign_push)
+    await several_authors.write_group()
+    assert len(_pushed_commits(several_authors)) == 11
+    assert files_at(several_authors.repository)[f"{BASE}/note"] == "hi\n"
     assert folder.pending == 0
 
 
 async def test_what_landed_before_a_failure_is_not_written_again(
-    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-8: a remote that goes away between two pushes gets the rest later, with its authors."""
-    folder = await crowd.opened(window_seconds=0.0)
-    _backlog(crowd, folder, 6)
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    _backlog(several_authors, folder, 6)
     for number, text in ((20, "b: 1\n"), (21, "b: 2\n"), (22, "b: 1\n")):
         # One object, changed by three people, who end where the first of them began.
-        crowd.offer(folder, "shared", text, uid=f"shared-{number}")
+        several_authors.add_update(folder, "shared", text, uid=f"shared-{number}")
     send, pushes = pushing._send, count()
 
-    async def sent(attempt: Any) -> None:
+    async def send_after_foreign_push(attempt: Any) -> None:
         number = next(pushes)
         if number == 0:
-            commit_files(crowd.repository, {"theirs": "1\n"})
+            commit_files(several_authors.repository, {"theirs": "1\n"})
         if number == 2:
             raise GitError("Unavailable", "gone for now")
         await send(attempt)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pushing, "_send", sent)
-        await crowd.serve()
-    assert crowd.party.error is not None
-    assert crowd.party.error.reason == "GitUnavailable"
-    landed = _ours(crowd)
+        patch.setattr(pushing, "_send", send_after_foreign_push)
+        await several_authors.write_group()
+    assert several_authors.group.error is not None
+    assert several_authors.group.error.reason == "GitUnavailable"
+    landed = _pushed_commits(several_authors)
     assert len(landed) == 4
     # A change back to what Git has is no news only if nothing waits for its path.
-    crowd.offer(folder, "o-5", None)
-    await crowd.serve()
-    assert crowd.party.error is None
-    assert _ours(crowd)[:4] == landed
-    assert [row.split("|")[0] for row in _ours(crowd) if "shared" in row] == list(PEOPLE[:3])
-    assert config_map_path("o-5") not in files_at(crowd.repository)
+    several_authors.add_update(folder, "o-5", None)
+    await several_authors.write_group()
+    assert several_authors.group.error is None
+    assert _pushed_commits(several_authors)[:4] == landed
+    assert [
+        row.split("|")[0] for row in _pushed_commits(several_authors) if "shared" in row
+    ] == list(PEOPLE[:3])
+    assert config_map_path("o-5") not in files_at(several_authors.repository)
     assert folder.pending == 0
 
 
 async def test_the_present_cause_takes_the_place_of_the_last_one(
-    crowd: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever loses races has reached the server: it is not unavailable any more."""
-    folder = await crowd.opened(window_seconds=0.0)
-    _backlog(crowd, folder, 4)
-    told: list[str] = []
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    _backlog(several_authors, folder, 4)
+    reasons: list[str] = []
     send = pushing._send
 
-    async def away(attempt: Any) -> None:
+    async def unavailable(attempt: Any) -> None:
         raise GitError("Unavailable", "gone for now")
 
-    async def sent(attempt: Any) -> None:
-        trouble = crowd.party.error
-        told.append(trouble.reason if trouble is not None else "")
-        if len(told) == 1:
-            commit_files(crowd.repository, {"theirs": "1\n"})
+    async def send_after_foreign_push(attempt: Any) -> None:
+        error = several_authors.group.error
+        reasons.append(error.reason if error is not None else "")
+        if len(reasons) == 1:
+            commit_files(several_authors.repository, {"theirs": "1\n"})
         await send(attempt)
 
     with capture_logs() as logs:
-        monkeypatch.setattr(pushing, "_send", away)
-        await crowd.serve()
-        monkeypatch.setattr(pushing, "_send", sent)
-        await crowd.serve()
-    assert told[:2] == ["GitUnavailable", "PushRaced"]
-    assert crowd.party.error is None
+        monkeypatch.setattr(pushing, "_send", unavailable)
+        await several_authors.write_group()
+        monkeypatch.setattr(pushing, "_send", send_after_foreign_push)
+        await several_authors.write_group()
+    assert reasons[:2] == ["GitUnavailable", "PushRaced"]
+    assert several_authors.group.error is None
     lines = [(row["event"], row.get("reason") or row.get("after")) for row in logs]
     assert [line for line in lines if line[0].startswith("push")] == [
         ("push failed; retrying", "GitUnavailable"),
@@ -200,21 +203,21 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
 
 
 async def test_a_remote_that_is_away_has_one_name(
-    crowd: WorkerHarness, git_host: RunningGitServer
+    several_authors: WorkerHarness, git_host: RunningGitServer
 ) -> None:
     """Whether a push or a fetch meets it: one cause, one line in the log."""
-    folder = await crowd.opened(window_seconds=0.0)
-    _backlog(crowd, folder, 1)
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    _backlog(several_authors, folder, 1)
     with capture_logs() as logs:
         git_host.server.faults.set(GitFault("error"))
         try:
-            await crowd.serve()
-            crowd.worker.branch_observed(crowd.target.key, "0" * 40, flush=True)
-            await crowd.serve()
+            await several_authors.write_group()
+            several_authors.worker.branch_observed(several_authors.target.key, "0" * 40, flush=True)
+            await several_authors.write_group()
         finally:
             git_host.server.faults.clear()
-    assert crowd.party.error is not None
-    assert crowd.party.error.reason == "GitUnavailable"
+    assert several_authors.group.error is not None
+    assert several_authors.group.error.reason == "GitUnavailable"
     assert [row["reason"] for row in logs if row["event"] == "push failed; retrying"] == [
         "GitUnavailable"
     ]

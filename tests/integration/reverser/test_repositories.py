@@ -60,7 +60,7 @@ def test_wrong_credentials_are_told_and_heal_by_themselves(
     admin = admin_user(mirrored)
 
     def events() -> str:
-        return admin.ask("GET", admin.path("events")).text
+        return admin.request("GET", admin.path("events")).text
 
     # An event comes after the status that it is about.
     eventually(lambda: "ConnectionFailed" in events(), "an event that says so")
@@ -201,8 +201,8 @@ def test_a_token_authenticates_and_unknown_keys_are_malformed(
         mirrored.admin.apply(
             mirrored.secret(passwort="x"), mirrored.repo_config({"repoUrl": address})
         )
-        told = mirrored.await_condition("gitrepoconfig", "repo", "SecretMalformed")
-        assert "accepted keys" in told["message"]
+        condition = mirrored.await_condition("gitrepoconfig", "repo", "SecretMalformed")
+        assert "accepted keys" in condition["message"]
         admin_user(mirrored).delete("secret", "git-credentials")
         mirrored.await_condition("gitrepoconfig", "repo", "SecretNotFound")
         mirrored.admin.apply(mirrored.secret(token=TOKEN))
@@ -231,13 +231,13 @@ def test_ten_configs_share_one_listing(
     mirrored.admin.apply(mirrored.secret(), *configs)
     for name in names:
         mirrored.await_condition("gitrepoconfig", name, "BranchFound")
-    passes, asked = operator.metric(_PASSES), _listings(git_host, mirrored)
+    reconciles, asked = operator.metric(_RECONCILES), _listings(git_host, mirrored)
     assert asked <= 10
-    eventually(lambda: operator.metric(_PASSES) >= passes + 40, "forty passes")
+    eventually(lambda: operator.metric(_RECONCILES) >= reconciles + 40, "forty passes")
     assert _listings(git_host, mirrored) - asked <= 12
 
 
-_PASSES = 'windlass_reconciles_total{controller="gitrepoconfig"'
+_RECONCILES = 'windlass_reconciles_total{controller="gitrepoconfig"'
 
 
 @pytest.mark.cluster

@@ -26,7 +26,9 @@ def gadgets(mirrored: MirroredNamespace) -> Iterator[CustomResource]:
         yield found
 
 
-def _named(rule: dict[str, Any], name: str, destination: str = "destination") -> dict[str, Any]:
+def _rename_rule(
+    rule: dict[str, Any], name: str, destination: str = "destination"
+) -> dict[str, Any]:
     rule["metadata"]["name"] = name
     rule["spec"]["destinationRef"]["name"] = destination
     return rule
@@ -47,8 +49,8 @@ def test_plurals_without_groups_find_their_group(mirrored: MirroredNamespace) ->
         "v1/configmaps",
         "networking.k8s.io/v1/ingresses",
     }
-    told = mirrored.condition("watchrule", "rule", "ResourcesResolved")
-    assert (told["status"], told["reason"]) == ("True", "AllResolved")
+    condition = mirrored.condition("watchrule", "rule", "ResourcesResolved")
+    assert (condition["status"], condition["reason"]) == ("True", "AllResolved")
 
 
 @pytest.mark.scenario("A19")
@@ -57,7 +59,7 @@ def test_a_custom_resource_is_mirrored_at_its_preferred_version(
 ) -> None:
     """The plural is enough; a list of versions makes a file of each (RUL-3)."""
     namespace = mirrored.namespace
-    mirrored.admin.apply(gadgets.one(namespace, "one", spec={"size": 1}))
+    mirrored.admin.apply(gadgets.new_object(namespace, "one", spec={"size": 1}))
     mirrored.configured({"resources": ["widgets"]})
     eventually(mirrored.files, "the first file")
     assert set(mirrored.files()) == {gadgets.file(namespace, "one")}
@@ -79,17 +81,17 @@ def test_an_empty_entry_means_the_preset(mirrored: MirroredNamespace) -> None:
     )
     eventually(lambda: _replica_sets(mirrored), "the Deployment's ReplicaSet")
     mirrored.configured({})
-    wanted = {f"{place}/{namespace}/web.yaml" for place in sample_objects.PRESET}
-    wanted.add(f"v1/secrets/{namespace}/git-credentials.yaml")
-    eventually(lambda: mirrored.files().keys() >= wanted, "every usual object")
-    assert set(mirrored.files()) == wanted
+    expected = {f"{type_path}/{namespace}/web.yaml" for type_path in sample_objects.PRESET}
+    expected.add(f"v1/secrets/{namespace}/git-credentials.yaml")
+    eventually(lambda: mirrored.files().keys() >= expected, "every usual object")
+    assert set(mirrored.files()) == expected
     assert _resolved(mirrored) == sample_objects.PRESET.keys()
 
 
 def _replica_sets(mirrored: MirroredNamespace) -> list[Any]:
-    person = admin_user(mirrored)
-    found: list[Any] = person.ask("GET", person.path("replicasets")).object["items"]
-    return found
+    admin = admin_user(mirrored)
+    items: list[Any] = admin.request("GET", admin.path("replicasets")).object["items"]
+    return items
 
 
 @pytest.mark.scenario("A21")
@@ -101,7 +103,7 @@ def test_everything_leaves_out_the_softly_excluded_until_they_are_named(
     mirrored.admin.apply(
         *sample_objects.documents(sample_objects.OTHERS, namespace),
         mirrored.config_map("one", a="1"),
-        gadgets.one(namespace, "one", spec={"size": 1}),
+        gadgets.new_object(namespace, "one", spec={"size": 1}),
     )
     mirrored.configured({"resources": ["*"]})
     core = {f"v1/configmaps/{namespace}/one.yaml", gadgets.file(namespace, "one")}
@@ -120,11 +122,11 @@ def test_two_rules_for_one_object_make_one_commit(mirrored: MirroredNamespace) -
     """One file, one commit, however many rules hit it."""
     mirrored.configured({"resources": ["configmaps"]})
     more = mirrored.watch_rule({"resources": ["configmaps", "services"]})
-    mirrored.admin.apply(_named(more, "more"))
+    mirrored.admin.apply(_rename_rule(more, "more"))
     mirrored.await_condition("watchrule", "more", "Ready")
     wait_for_streams(mirrored)
     wait_for_streams(mirrored, "more")
-    alice = mirrored.person("alice")
+    alice = mirrored.user("alice")
     alice.apply(mirrored.config_map("one", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/one by user/alice")
     alice.apply(mirrored.config_map("marker", a="1"))
@@ -144,12 +146,18 @@ def test_a_namespace_rule_and_a_cluster_rule_do_not_hide_each_other(
     configure_mirror(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
     eventually(lambda: f"{path}/one.yaml" in platform.files(), "the object in the second place")
     mirrored.admin.apply(mirrored.config_map("two", b="2"))
-    for place in (mirrored, platform):
-        eventually(lambda place=place: f"{path}/two.yaml" in place.files(), "the new object")
+    for destination in (mirrored, platform):
+        eventually(
+            lambda destination=destination: f"{path}/two.yaml" in destination.files(),
+            "the new object",
+        )
     assert set(mirrored.files()) == {f"{path}/one.yaml", f"{path}/two.yaml"}
     admin_user(mirrored).delete("configmap", "one")
-    for place in (mirrored, platform):
-        eventually(lambda place=place: f"{path}/one.yaml" not in place.files(), "the removal")
+    for destination in (mirrored, platform):
+        eventually(
+            lambda destination=destination: f"{path}/one.yaml" not in destination.files(),
+            "the removal",
+        )
 
 
 @pytest.mark.scenario("A25")
@@ -158,7 +166,7 @@ def test_a_new_definition_is_followed_at_once(mirrored: MirroredNamespace) -> No
     mirrored.configured({"resources": ["*"]})
     wanted = CustomResource(custom_resource.unique_group())
     with custom_resource.installed_resource(admin_user(mirrored), wanted):
-        mirrored.admin.apply(wanted.one(mirrored.namespace, "one", spec={"size": 1}))
+        mirrored.admin.apply(wanted.new_object(mirrored.namespace, "one", spec={"size": 1}))
         path = wanted.file(mirrored.namespace, "one")
         eventually(lambda: path in mirrored.files(), "the instance")
 
@@ -181,24 +189,30 @@ def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: MirroredNamespace) ->
     person.apply(service)
     try:
         mirrored.configured({"resources": ["configmaps", "configmapz"]})
-        told = eventually(lambda: _blames(mirrored, group), "the failing group named")
-        assert told["reason"] == "PartlyResolved"
-        assert "configmapz (NotServed)" in told["message"]
+        condition = eventually(
+            lambda: _failing_group_condition(mirrored, group), "the failing group named"
+        )
+        assert condition["reason"] == "PartlyResolved"
+        assert "configmapz (NotServed)" in condition["message"]
         unresolved = mirrored.admin.get("watchrule", "rule")["status"]["unresolved"]
         assert unresolved == [{"entry": "configmapz", "reason": "NotServed"}]
         mirrored.admin.apply(mirrored.watch_rule({"apiGroups": [group], "resources": ["things"]}))
         mirrored.await_condition(
             "watchrule", "rule", "DiscoveryDegraded", type_="ResourcesResolved"
         )
-        told = _blames(mirrored, group)
-        assert f"{group}/things (DiscoveryDegraded)" in told["message"]
+        condition = _failing_group_condition(mirrored, group)
+        assert f"{group}/things (DiscoveryDegraded)" in condition["message"]
     finally:
-        person.ask("DELETE", person.path("apiservice", f"v1.{group}"))
+        person.request("DELETE", person.path("apiservice", f"v1.{group}"))
 
 
-def _blames(mirrored: MirroredNamespace, group: str) -> dict[str, Any]:
-    told = mirrored.condition("watchrule", "rule", "ResourcesResolved")
-    return told if f"API group {group} cannot be discovered" in told.get("message", "") else {}
+def _failing_group_condition(mirrored: MirroredNamespace, group: str) -> dict[str, Any]:
+    condition = mirrored.condition("watchrule", "rule", "ResourcesResolved")
+    return (
+        condition
+        if f"API group {group} cannot be discovered" in condition.get("message", "")
+        else {}
+    )
 
 
 @pytest.mark.scenario("A29")
@@ -212,18 +226,22 @@ def test_an_unrelated_rule_restarts_nothing(
     eventually(mirrored.files, "the first file")
     scope = f"v1/configmaps in {mirrored.namespace}"
     restarts = operator.metric("windlass_mirror_watch_restarts_total")
-    told = _told(operator, scope)
-    assert told
-    mirrored.admin.apply(_named(mirrored.watch_rule({"resources": ["services"]}), "unrelated"))
+    lines = _stream_log(operator, scope)
+    assert lines
+    mirrored.admin.apply(
+        _rename_rule(mirrored.watch_rule({"resources": ["services"]}), "unrelated")
+    )
     mirrored.await_condition("watchrule", "unrelated", "Ready")
     other = f"v1/services in {mirrored.namespace}"
-    eventually(lambda: any("synced" in line for line in _told(operator, other)), "the new stream")
+    eventually(
+        lambda: any("synced" in line for line in _stream_log(operator, other)), "the new stream"
+    )
     mirrored.admin.apply(mirrored.config_map("two", a="1"))
     eventually(lambda: len(mirrored.files()) == 2, "the second file")
-    assert _told(operator, scope) == told
+    assert _stream_log(operator, scope) == lines
     assert operator.metric("windlass_mirror_watch_restarts_total") == restarts
 
 
-def _told(operator: Operator, scope: str) -> list[str]:
+def _stream_log(operator: Operator, scope: str) -> list[str]:
     """What the log says of one stream: every change of its state is a line."""
     return [line for line in operator.log.read_text().splitlines() if f'"{scope}"' in line]

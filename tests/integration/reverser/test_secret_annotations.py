@@ -80,10 +80,10 @@ def test_a_file_that_showed_a_copy_is_rewritten_with_an_event(mirrored: Mirrored
     assert PACKED in mirrored.file(path)
     mirrored.configured({"resources": ["secrets"]})
     eventually(lambda: PACKED not in mirrored.files().get(path, PACKED), "the file redacted")
-    (told,) = eventually(lambda: _exposures(mirrored), "the Event")
-    assert told["type"] == "Warning"
-    assert f"v1/secrets/{namespace}/door" in told["message"]
-    assert "remain in the history" in told["message"]
+    (event,) = eventually(lambda: _exposures(mirrored), "the Event")
+    assert event["type"] == "Warning"
+    assert f"v1/secrets/{namespace}/door" in event["message"]
+    assert "remain in the history" in event["message"]
     admin.merge("secret", "door", {"metadata": {"annotations": {"kapp.k14s.io/original": "x"}}})
     eventually(lambda: len(mirrored.commits()) >= 3, "a later commit")
     assert len(_exposures(mirrored)) == 1

@@ -37,12 +37,14 @@ def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: MirroredName
     """A sweep of v1 types leaves velero.io alone, and the other way round."""
     namespace = mirrored.namespace
     backups = CustomResource("velero.io", plural="backups", kind="Backup")
-    old, gone = backups.one(namespace, "old"), mirrored.config_map("old", a="1")
+    old, gone = backups.new_object(namespace, "old"), mirrored.config_map("old", a="1")
     write_leftover_folder(
         mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"}
     )
     with custom_resource.installed_resource(admin_user(mirrored), backups):
-        mirrored.admin.apply(mirrored.config_map("live", a="1"), backups.one(namespace, "live"))
+        mirrored.admin.apply(
+            mirrored.config_map("live", a="1"), backups.new_object(namespace, "live")
+        )
         kept = {"resources": ["backups"], "operations": ["CREATE", "UPDATE"]}
         mirrored.configured({"resources": ["configmaps"]}, kept)
         maps = f"v1/configmaps/{namespace}"
@@ -105,7 +107,7 @@ def test_namesakes_in_two_namespaces_are_two_objects(
     platform: MirroredNamespace, mirrored: MirroredNamespace
 ) -> None:
     """One stream over all namespaces never takes one for the other."""
-    with clusters.fresh_namespace(mirrored.desk) as other:
+    with clusters.fresh_namespace(mirrored.cluster) as other:
         people = {name: api_user(mirrored, "admin", name) for name in (mirrored.namespace, other)}
         for number, (name, person) in enumerate(people.items()):
             person.apply({**mirrored.config_map("same", a=str(number)), **_at(name)})

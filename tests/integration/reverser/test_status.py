@@ -17,31 +17,31 @@ from windlass_dev.git_server.fault_injection import GitFault
 pytestmark = pytest.mark.cluster
 
 _OURS = (("gitrepoconfig", "repo"), ("gitdestination", "destination"), ("watchrule", "rule"))
-_PASSES = "windlass_reconciles_total"
+_RECONCILES = "windlass_reconciles_total"
 
 
 def _settled(mirrored: MirroredNamespace) -> dict[str, dict[str, Any]]:
     """The three objects, once their status says all there is to say."""
 
-    def look() -> dict[str, dict[str, Any]]:
-        found = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
-        repository, destination, rule = (found[kind]["status"] for kind, _ in _OURS)
+    def read_settled() -> dict[str, dict[str, Any]]:
+        objects = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
+        repository, destination, rule = (objects[kind]["status"] for kind, _ in _OURS)
         pushed = destination.get("lastPush", {}).get("commit", "-")
         settled = (
             destination.get("objects") == rule.get("objects") == 1
             and destination.get("pending", 0) == 0
             and [row.get("sha") for row in repository["branches"]] == [pushed]
         )
-        return found if settled else {}
+        return objects if settled else {}
 
     eventually(mirrored.files, "a file")
     # A busy destination reports every ten seconds; one that is looked at reports now.
-    looked = {"metadata": {"labels": {"looked": "at"}}}
-    admin_user(mirrored).merge("gitdestination", "destination", looked)
-    return eventually(look, "everything told")
+    touched = {"metadata": {"labels": {"looked": "at"}}}
+    admin_user(mirrored).merge("gitdestination", "destination", touched)
+    return eventually(read_settled, "everything told")
 
 
-def _written(obj: dict[str, Any]) -> list[str]:
+def _status_write_times(obj: dict[str, Any]) -> list[str]:
     """When our status was last written, by the server's own account."""
     rows = obj["metadata"]["managedFields"]
     return [row["time"] for row in rows if row["manager"] == "windlass-reverser-status"]
@@ -55,29 +55,30 @@ def test_passes_that_change_nothing_write_nothing(
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     before = _settled(mirrored)
-    passes = _passes(operator)
+    reconciles = _reconcile_count(operator)
     for number in range(10):
         note = {"metadata": {"labels": {"touched": str(number)}}}
         for kind, name in _OURS:
             admin_user(mirrored).merge(kind, name, note)
         eventually(
-            lambda least=passes + 3 * (number + 1): _passes(operator) >= least, "another pass"
+            lambda least=reconciles + 3 * (number + 1): _reconcile_count(operator) >= least,
+            "another pass",
         )
     after = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
     for kind, _ in _OURS:
         assert after[kind]["status"] == before[kind]["status"], kind
-        assert _written(after[kind]) == _written(before[kind]), kind
+        assert _status_write_times(after[kind]) == _status_write_times(before[kind]), kind
     versions = {kind: obj["metadata"]["resourceVersion"] for kind, obj in after.items()}
-    passes = _passes(operator)
-    eventually(lambda: _passes(operator) >= passes + 2, "passes of their own accord")
+    reconciles = _reconcile_count(operator)
+    eventually(lambda: _reconcile_count(operator) >= reconciles + 2, "passes of their own accord")
     again = {
         kind: mirrored.admin.get(kind, name)["metadata"]["resourceVersion"] for kind, name in _OURS
     }
     assert again == versions
 
 
-def _passes(operator: Operator) -> float:
-    return operator.metric(_PASSES)
+def _reconcile_count(operator: Operator) -> float:
+    return operator.metric(_RECONCILES)
 
 
 def test_the_first_status_is_true(mirrored: MirroredNamespace) -> None:
@@ -95,11 +96,11 @@ def test_the_first_status_is_true(mirrored: MirroredNamespace) -> None:
     ready = mirrored.condition("gitdestination", "destination")
     assert ready["message"] == "3 objects mirrored"
 
-    def agreed() -> bool:
+    def has_count() -> bool:
         rule = mirrored.admin.get("watchrule", "rule")["status"]
         return bool(rule.get("objects") == 3)
 
-    eventually(agreed, "the rule counts alike")
+    eventually(has_count, "the rule counts alike")
     mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
 
 
@@ -152,14 +153,14 @@ def test_failures_are_warnings_and_recoveries_are_not(mirrored: MirroredNamespac
         ("Warning", "GitRepoConfigNotReady"),
         ("Warning", "NoResourceResolved"),
     }
-    eventually(lambda: failures <= _told(mirrored), "the warnings")
+    eventually(lambda: failures <= _event_reasons(mirrored), "the warnings")
     mirrored.configured({"resources": ["configmaps"]})
     recoveries = {("Normal", "BranchFound"), ("Normal", "EmptyRepository"), ("Normal", "Ready")}
-    eventually(lambda: len(recoveries & _told(mirrored)) > 1, "the recoveries")
-    assert not {("Normal", reason) for _, reason in failures} & _told(mirrored)
+    eventually(lambda: len(recoveries & _event_reasons(mirrored)) > 1, "the recoveries")
+    assert not {("Normal", reason) for _, reason in failures} & _event_reasons(mirrored)
 
 
-def _told(mirrored: MirroredNamespace) -> set[tuple[str, str]]:
+def _event_reasons(mirrored: MirroredNamespace) -> set[tuple[str, str]]:
     """Type and reason of every event in the namespace."""
     return {(row["type"], row["reason"]) for row in admin_user(mirrored).list("events")}
 
@@ -174,7 +175,7 @@ def _events(mirrored: MirroredNamespace) -> Counter[str]:
 def test_admission_calls_are_a_condition(mirrored: MirroredNamespace) -> None:
     """2.2: Attributed says that the API server tells who makes changes."""
     mirrored.configured({"resources": ["configmaps"]})
-    mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
+    mirrored.user("alice").apply(mirrored.config_map("one", a="1"))
     row = mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
     assert row["status"] == "True"
 
@@ -206,9 +207,9 @@ def test_a_request_is_acknowledged_once(mirrored: MirroredNamespace, annotation:
         assert after[kind]["metadata"]["generation"] == 1
 
 
-def _judged(mirrored: MirroredNamespace, kind: str, name: str) -> str:
-    found = mirrored.admin.get(kind, name)
-    return judge(found["metadata"]["generation"], found.get("status", {}))
+def _kstatus(mirrored: MirroredNamespace, kind: str, name: str) -> str:
+    obj = mirrored.admin.get(kind, name)
+    return judge(obj["metadata"]["generation"], obj.get("status", {}))
 
 
 @pytest.mark.scenario("A108")
@@ -217,22 +218,22 @@ def test_programs_read_every_kind_as_meant(mirrored: MirroredNamespace) -> None:
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.admin.apply(mirrored.secret(), mirrored.repo_config(), mirrored.git_destination())
     mirrored.await_condition("gitdestination", "destination", "Ready")
-    assert _judged(mirrored, "gitrepoconfig", "repo") == "Current"
-    assert _judged(mirrored, "gitdestination", "destination") == "Current"
+    assert _kstatus(mirrored, "gitrepoconfig", "repo") == "Current"
+    assert _kstatus(mirrored, "gitdestination", "destination") == "Current"
     mirrored.admin.apply(mirrored.watch_rule({"resources": ["notyetserved"]}))
     mirrored.await_condition("watchrule", "rule", "NoResourceResolved")
-    assert _judged(mirrored, "watchrule", "rule") == "InProgress"
+    assert _kstatus(mirrored, "watchrule", "rule") == "InProgress"
     mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps"]}))
     mirrored.await_condition("watchrule", "rule", "Ready")
-    assert _judged(mirrored, "watchrule", "rule") == "Current"
+    assert _kstatus(mirrored, "watchrule", "rule") == "Current"
     mirrored.admin.apply(mirrored.git_destination({"branch": "not-allowed"}))
     mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
-    assert _judged(mirrored, "gitdestination", "destination") == "Failed"
+    assert _kstatus(mirrored, "gitdestination", "destination") == "Failed"
     mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
-    assert _judged(mirrored, "watchrule", "rule") == "InProgress"
+    assert _kstatus(mirrored, "watchrule", "rule") == "InProgress"
     mirrored.admin.apply(mirrored.secret(password="wrong"))
     mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
-    assert _judged(mirrored, "gitrepoconfig", "repo") == "InProgress"
+    assert _kstatus(mirrored, "gitrepoconfig", "repo") == "InProgress"
 
 
 @pytest.mark.scenario("A108")
@@ -253,7 +254,7 @@ def test_a_cluster_rule_that_may_not_feed_its_destination_has_failed(
     )
     try:
         mirrored.await_condition("clusterwatchrule", mirrored.namespace, "AccessDenied")
-        assert _judged(mirrored, "clusterwatchrule", mirrored.namespace) == "Failed"
+        assert _kstatus(mirrored, "clusterwatchrule", mirrored.namespace) == "Failed"
     finally:
         admin_user(mirrored).delete("clusterwatchrule", mirrored.namespace)
 
@@ -264,7 +265,7 @@ def test_kubectl_shows_what_matters_in_columns(mirrored: MirroredNamespace) -> N
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     found = _settled(mirrored)
-    shown = mirrored.person("alice").kubectl("get", "grc,gdest,wrule", "-o", "wide")
+    shown = mirrored.user("alice").kubectl("get", "grc,gdest,wrule", "-o", "wide")
     rows = [line.split() for line in shown.splitlines() if line]
     assert rows[0] == ["NAME", "URL", "READY", "STATUS", "AGE"]
     assert rows[1][1:3] == [mirrored.served.server.url(mirrored.repository), "True"]

@@ -36,8 +36,8 @@ def _proves_again(operator: Operator) -> Iterator[None]:
     eventually(lambda: operator.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
 
-def _hook(desk: LocalCluster) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(desk.api.request(HOOK).text)
+def _hook(cluster: LocalCluster) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cluster.api.request(HOOK).text)
     return found
 
 
@@ -46,18 +46,18 @@ def test_a_configuration_that_somebody_changed_is_put_right(
 ) -> None:
     """The path and the authority come back, and with them the authors."""
     mirrored.configured({"resources": ["configmaps"]})
-    admin, before = admin_user(mirrored), _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
+    admin, before = admin_user(mirrored), _hook(mirrored.cluster)["webhooks"][0]["clientConfig"]
     root = before["url"].partition("/process")[0]
-    hooks = _hook(mirrored.desk)["webhooks"]
+    hooks = _hook(mirrored.cluster)["webhooks"]
     hooks[0]["clientConfig"] = {"url": f"{root}/elsewhere"}
-    assert admin.ask("PATCH", HOOK, {"webhooks": hooks}, content_type=MERGE).ok
-    eventually(lambda: forged_reviews.webhook_url(mirrored.desk) == before["url"], "the path")
-    now = _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
+    assert admin.request("PATCH", HOOK, {"webhooks": hooks}, content_type=MERGE).ok
+    eventually(lambda: forged_reviews.webhook_url(mirrored.cluster) == before["url"], "the path")
+    now = _hook(mirrored.cluster)["webhooks"][0]["clientConfig"]
     assert now["caBundle"].startswith(before["caBundle"][:100])
     eventually(
         lambda: operator.metric("windlass_mirror_authors_provable") == 1.0, "provable authors"
     )
-    mirrored.person("alice").apply(mirrored.config_map("after", a="1"))
+    mirrored.user("alice").apply(mirrored.config_map("after", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
 
 
@@ -75,16 +75,16 @@ def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(
     mirrored: MirroredNamespace,
 ) -> None:
     """Deleting it is how the path is changed; an API server that is late is still heard."""
-    desk = mirrored.desk
-    old = forged_reviews.webhook_url(desk)
-    assert desk.api.request(SECRET, method="DELETE").ok
-    eventually(lambda: forged_reviews.webhook_url(desk) != old, "another path")
+    cluster = mirrored.cluster
+    old = forged_reviews.webhook_url(cluster)
+    assert cluster.api.request(SECRET, method="DELETE").ok
+    eventually(lambda: forged_reviews.webhook_url(cluster) != old, "another path")
     body = forged_reviews.admission_review("alice", CONFIG_MAPS, None, mirrored.config_map("x"))
-    new = forged_reviews.webhook_url(desk)
+    new = forged_reviews.webhook_url(cluster)
     assert [forged_reviews.post_review(url, body)[0] for url in (new, old, new + "0")] == [
         200,
         200,
         404,
     ]
-    kept = json.loads(desk.api.request(SECRET).text)["data"]
+    kept = json.loads(cluster.api.request(SECRET).text)["data"]
     assert kept.keys() >= {"ca.crt", "ca.key", "tls.crt", "tls.key", "path", "previous-path"}

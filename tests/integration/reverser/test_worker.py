@@ -25,196 +25,200 @@ from windlass.reverser.selection.rule_coverage import RuleCoverage
 from windlass.reverser.selection.rules import operation_mask
 
 
-async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: WorkerHarness) -> None:
+async def test_a_folder_that_was_claimed_during_a_race_is_not_written(
+    harness: WorkerHarness,
+) -> None:
     """SNP-11: whoever pushes a claim first has the folder; ours keeps what waits and says why."""
-    folder = await site.opened()
+    folder = await harness.open_folder()
     theirs = folder_claim.render_claim(folder_claim.FolderClaim("other-uid", "ns/dest"))
-    commit_files(site.repository, {f"{BASE}/.windlass-claim": theirs.decode()})
-    site.offer(folder, "one")
-    await site.until_due()
-    await site.serve()
+    commit_files(harness.repository, {f"{BASE}/.windlass-claim": theirs.decode()})
+    harness.add_update(folder, "one")
+    await harness.wait_until_due()
+    await harness.write_group()
     assert folder.error is not None
     assert folder.error.reason == "FolderClaimed"
-    assert files_at(site.repository) == {
+    assert files_at(harness.repository) == {
         "README.md": "hello\n",
         f"{BASE}/.windlass-claim": theirs.decode(),
     }
-    assert [arrival.path for arrival in folder.window.updates] == [_path("one")]
-    site.heard.seen_again.clear()
-    commit_files(site.repository, {f"{BASE}/.windlass-claim": None})
+    assert [update.path for update in folder.window.updates] == [_path("one")]
+    harness.reports.resnapshots.clear()
+    commit_files(harness.repository, {f"{BASE}/.windlass-claim": None})
     folder.retry_at = 0.0
-    await site.serve()
-    assert site.heard.seen_again == [site.target.key]
-    assert _path("one") in files_at(site.repository)
+    await harness.write_group()
+    assert harness.reports.resnapshots == [harness.target.key]
+    assert _path("one") in files_at(harness.repository)
 
 
-async def test_a_destination_taken_away_during_a_race_is_not_written(site: WorkerHarness) -> None:
+async def test_a_destination_taken_away_during_a_race_is_not_written(
+    harness: WorkerHarness,
+) -> None:
     """REF-5: a grant that is withdrawn while we retry ends the retrying."""
-    folder = await site.opened()
-    site.offer(folder, "one")
+    folder = await harness.open_folder()
+    harness.add_update(folder, "one")
     taken = [(folder, folder.take())]
-    site.worker.detach(site.target.key)
-    site.worker._drop_unwritable(taken)
+    harness.worker.detach(harness.target.key)
+    harness.worker._drop_unwritable(taken)
     assert taken == []
 
 
-async def test_a_path_that_is_taken_stays_foreign(site: WorkerHarness) -> None:
+async def test_a_path_that_is_taken_stays_foreign(harness: WorkerHarness) -> None:
     """SNP-10: the file of somebody else is neither replaced nor counted nor ours to remove."""
-    commit_files(site.repository, {_path("one"): "kind: Something\n"})
-    folder = await site.opened()
-    site.offer(folder, "one")
-    site.offer(folder, "two")
-    await site.until_due()
-    await site.serve()
-    assert files_at(site.repository)[_path("one")] == "kind: Something\n"
+    commit_files(harness.repository, {_path("one"): "kind: Something\n"})
+    folder = await harness.open_folder()
+    harness.add_update(folder, "one")
+    harness.add_update(folder, "two")
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert files_at(harness.repository)[_path("one")] == "kind: Something\n"
     assert list(folder.refused) == [_path("one")]
     assert _path("one") not in folder.own_paths
     assert folder.objects == 1
-    assert site.heard.skipped == [("one", "PathOccupied")]
+    assert harness.reports.skipped == [("one", "PathOccupied")]
 
 
 @pytest.mark.scenario("A27")
-async def test_a_new_destination_gets_time_for_its_rules(site: WorkerHarness) -> None:
+async def test_a_new_destination_gets_time_for_its_rules(harness: WorkerHarness) -> None:
     """SNP-7: files that lay there before stay until it had that time; files of ours go at once."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
     ours = folder_claim.render_claim(folder_claim.FolderClaim(OURS, "ns/dest"))
     files = {f"{BASE}/.windlass-claim": ours.decode(), _path("old"): text.format("old")}
-    commit_files(site.repository, files)
-    folder = await site.opened()
-    site.offer(folder, "new", text.format("new"))
-    await site.until_due()
-    await site.serve()
-    site.heard.selected = RuleCoverage((), ApiTypes(()), grace_expired=False)
+    commit_files(harness.repository, files)
+    folder = await harness.open_folder()
+    harness.add_update(folder, "new", text.format("new"))
+    await harness.wait_until_due()
+    await harness.write_group()
+    harness.reports.coverage = RuleCoverage((), ApiTypes(()), grace_expired=False)
     for kept in ({_path("old")}, set()):
-        site.worker.add_snapshot(folder, FolderReview())
-        await site.until_due()
-        await site.serve()
-        assert {path for path in files_at(site.repository) if path.endswith(".yaml")} == kept
-        site.heard.selected = replace(site.heard.selected, grace_expired=True)
-    assert all(one.startswith("[SYNC] 1 object") for one in site.subjects()[:2])
+        harness.worker.add_snapshot(folder, FolderReview())
+        await harness.wait_until_due()
+        await harness.write_group()
+        assert {path for path in files_at(harness.repository) if path.endswith(".yaml")} == kept
+        harness.reports.coverage = replace(harness.reports.coverage, grace_expired=True)
+    assert all(one.startswith("[SYNC] 1 object") for one in harness.subjects()[:2])
 
 
-async def test_only_events_wait_for_the_commit_window(site: WorkerHarness) -> None:
+async def test_only_events_wait_for_the_commit_window(harness: WorkerHarness) -> None:
     """What a snapshot or a review finds is written at once; a change waits for its window."""
-    folder = await site.opened(window_seconds=300.0)
-    site.worker.add_snapshot(folder, FolderReview())
-    await site.until_due()
-    site.offer(folder, "one")
-    assert not site.worker._is_due(site.party)
+    folder = await harness.open_folder(window_seconds=300.0)
+    harness.worker.add_snapshot(folder, FolderReview())
+    await harness.wait_until_due()
+    harness.add_update(folder, "one")
+    assert not harness.worker._is_due(harness.group)
 
 
-async def test_a_file_where_the_folder_should_be_stays(site: WorkerHarness) -> None:
+async def test_a_file_where_the_folder_should_be_stays(harness: WorkerHarness) -> None:
     """SNP-10: a file in place of a parent directory refuses the objects and breaks nothing."""
-    commit_files(site.repository, {"clusters": "a file\n"})
-    folder = await site.opened()
-    site.offer(folder, "one")
-    await site.until_due()
-    await site.serve()
-    assert site.party.error is None
+    commit_files(harness.repository, {"clusters": "a file\n"})
+    folder = await harness.open_folder()
+    harness.add_update(folder, "one")
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert harness.group.error is None
     assert list(folder.refused) == [_path("one")]
-    assert files_at(site.repository) == {"README.md": "hello\n", "clusters": "a file\n"}
+    assert files_at(harness.repository) == {"README.md": "hello\n", "clusters": "a file\n"}
 
 
-async def test_no_window_means_a_commit_for_each_change(site: WorkerHarness) -> None:
+async def test_no_window_means_a_commit_for_each_change(harness: WorkerHarness) -> None:
     """With commitWindow 0s changes that gather while we are busy do not share a commit."""
-    folder = await site.opened(window_seconds=0.0)
+    folder = await harness.open_folder(window_seconds=0.0)
     for text in ("a: 1\n", "a: 2\n"):
-        site.offer(folder, "one", text)
-    site.offer(folder, "two")
-    await site.serve()
+        harness.add_update(folder, "one", text)
+    harness.add_update(folder, "two")
+    await harness.write_group()
     one, two = (f"v1/configmaps/{name} by user/alice" for name in ("one", "two"))
-    assert site.subjects()[:3] == [f"[CREATE] {two}", f"[UPDATE] {one}", f"[CREATE] {one}"]
+    assert harness.subjects()[:3] == [f"[CREATE] {two}", f"[UPDATE] {one}", f"[CREATE] {one}"]
 
 
-async def test_a_request_closes_the_window(site: WorkerHarness) -> None:
+async def test_a_request_closes_the_window(harness: WorkerHarness) -> None:
     """CMT-1: somebody who asks does not wait for the end of a long window."""
-    folder = await site.opened(window_seconds=300.0)
-    site.offer(folder, "one")
-    site.worker.branch_observed(site.target.key, site.branch.expected, flush=False)
-    assert not site.worker._is_due(site.party)
-    site.worker.branch_observed(site.target.key, site.branch.expected, flush=True)
-    assert site.worker._is_due(site.party)
-    await site.serve()
-    assert _path("one") in files_at(site.repository)
+    folder = await harness.open_folder(window_seconds=300.0)
+    harness.add_update(folder, "one")
+    harness.worker.branch_observed(harness.target.key, harness.branch.expected, flush=False)
+    assert not harness.worker._is_due(harness.group)
+    harness.worker.branch_observed(harness.target.key, harness.branch.expected, flush=True)
+    assert harness.worker._is_due(harness.group)
+    await harness.write_group()
+    assert _path("one") in files_at(harness.repository)
 
 
-async def test_what_is_masked_is_counted_without_a_push(site: WorkerHarness) -> None:
+async def test_what_is_masked_is_counted_without_a_push(harness: WorkerHarness) -> None:
     """P12: a window in which nothing may be written still says why."""
-    folder = await site.opened()
-    before = site.subjects()
-    site.offer(folder, "one", operations="DELETE")
-    await site.until_due()
-    await site.serve()
-    assert site.heard.skipped == [("one", "OperationMasked")]
-    assert site.subjects() == before
+    folder = await harness.open_folder()
+    before = harness.subjects()
+    harness.add_update(folder, "one", operations="DELETE")
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert harness.reports.skipped == [("one", "OperationMasked")]
+    assert harness.subjects() == before
     assert folder.pending == 0
 
 
 async def test_dropped_objects_are_listed_again_only_for_a_remote_that_answers(
-    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-10: while the remote is away paths wait and the API server is left alone."""
-    folder = await site.opened()
-    site.heard.seen_again.clear()
-    site.offer(folder, "one")
+    folder = await harness.open_folder()
+    harness.reports.resnapshots.clear()
+    harness.add_update(folder, "one")
     folder.drop_updates()
 
-    async def away(target: WriteTarget) -> str:
+    async def unavailable(target: WriteTarget) -> str:
         raise Retryable("GitUnavailable", "away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.branch, "refresh", away)
-        await site.serve()
-    assert site.heard.seen_again == []
+        patch.setattr(harness.branch, "refresh", unavailable)
+        await harness.write_group()
+    assert harness.reports.resnapshots == []
     assert (folder.pending, folder.is_idle) == (1, False)
-    await site.serve()
-    assert site.heard.seen_again == [site.target.key]
+    await harness.write_group()
+    assert harness.reports.resnapshots == [harness.target.key]
     assert (folder.pending, folder.is_idle) == (0, True)
-    site.offer(folder, "one", live=False)
-    await site.until_due()
-    await site.serve()
-    assert _path("one") in files_at(site.repository)
+    harness.add_update(folder, "one", live=False)
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert _path("one") in files_at(harness.repository)
 
 
 async def test_a_long_outage_costs_no_more_memory_than_the_limit(
-    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-10: above the limit a group that cannot push keeps the paths of its updates alone."""
-    folder = await site.opened()
+    folder = await harness.open_folder()
 
-    async def away(target: WriteTarget) -> str:
+    async def unavailable(target: WriteTarget) -> str:
         raise Retryable("GitUnavailable", "away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.branch, "refresh", away)
-        site.worker._may_have_moved = True
-        await site.serve()
-    assert site.party.error is not None
+        patch.setattr(harness.branch, "refresh", unavailable)
+        harness.worker._may_have_moved = True
+        await harness.write_group()
+    assert harness.group.error is not None
     for name in ("one", "two", "three"):
-        site.offer(folder, name, "a" * (400 << 10))
+        harness.add_update(folder, name, "a" * (400 << 10))
     assert folder.window.size == 0
     assert folder.pending == 3
 
 
 async def test_a_store_full_of_old_objects_is_fetched_anew(
-    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-3: what gathers with the commits goes while nothing waits, and writing goes on."""
-    folder = await site.opened()
-    site.offer(folder, "one")
-    await site.until_due()
-    await site.serve()
+    folder = await harness.open_folder()
+    harness.add_update(folder, "one")
+    await harness.wait_until_due()
+    await harness.write_group()
     monkeypatch.setattr(branch_module, "_CLUTTER_LIMIT", -1)
-    before = site.branch.store
-    await site.serve()
+    before = harness.branch.store
+    await harness.write_group()
     monkeypatch.undo()
-    assert site.branch.store is not before
-    assert site.branch.is_known
-    site.offer(folder, "two")
-    await site.until_due()
-    await site.serve()
-    assert {_path("one"), _path("two")} <= files_at(site.repository).keys()
-    assert len(site.subjects()) == 3
+    assert harness.branch.store is not before
+    assert harness.branch.is_known
+    harness.add_update(folder, "two")
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert {_path("one"), _path("two")} <= files_at(harness.repository).keys()
+    assert len(harness.subjects()) == 3
 
 
 RACES = (
@@ -229,154 +233,169 @@ RACES = (
 
 @pytest.mark.scenario("A74")
 async def test_whatever_a_server_says_of_a_race_the_ref_decides(
-    site: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIT-7: the branch moved, so we plan on the new tip; the words play no part."""
-    folder = await site.opened()
-    for number, words in enumerate(RACES):
-        said = [words]
+    folder = await harness.open_folder()
+    for number, message in enumerate(RACES):
+        messages = [message]
 
         async def refused(
-            attempt: Any, said: list[str] = said, number: int = number, send: Any = pushing._send
+            attempt: Any,
+            messages: list[str] = messages,
+            number: int = number,
+            send: Any = pushing._send,
         ) -> None:
-            if not said:
+            if not messages:
                 await send(attempt)
                 return
-            commit_files(site.repository, {f"theirs-{number}": "1\n"})
-            line = f"!\tmain:refs/heads/main\t{said.pop()}\n"
+            commit_files(harness.repository, {f"theirs-{number}": "1\n"})
+            line = f"!\tmain:refs/heads/main\t{messages.pop()}\n"
             raise GitError(failures.failure_reason("", line), "refused", stdout=line.encode())
 
         with monkeypatch.context() as patch:
             patch.setattr(pushing, "_send", refused)
-            site.offer(folder, f"ours-{number}")
-            await site.until_due()
-            await site.serve()
-        assert site.party.error is None, words
-    found = files_at(site.repository)
+            harness.add_update(folder, f"ours-{number}")
+            await harness.wait_until_due()
+            await harness.write_group()
+        assert harness.group.error is None, message
+    files = files_at(harness.repository)
     for number in range(len(RACES)):
-        assert {f"theirs-{number}", _path(f"ours-{number}")} <= found.keys()
-    assert git(site.repository, "rev-list", "--merges", "main") == ""
+        assert {f"theirs-{number}", _path(f"ours-{number}")} <= files.keys()
+    assert git(harness.repository, "rev-list", "--merges", "main") == ""
 
 
-async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: WorkerHarness) -> None:
+async def test_a_destination_that_leaves_before_its_turn_is_no_error(
+    harness: WorkerHarness,
+) -> None:
     """Whoever is taken away while others write is not written, and nothing fails."""
-    site.attach()
-    party, before = site.party, site.subjects()
-    async with site.worker._repository_gate:
-        serving = asyncio.create_task(site.worker._write_group(party))
+    harness.attach()
+    group, before = harness.group, harness.subjects()
+    async with harness.worker._repository_gate:
+        serving = asyncio.create_task(harness.worker._write_group(group))
         await asyncio.sleep(0)
-        site.worker.detach(site.target.key)
+        harness.worker.detach(harness.target.key)
     await serving
-    assert party.error is None
-    assert site.subjects() == before
+    assert group.error is None
+    assert harness.subjects() == before
 
 
 @pytest.mark.parametrize("inner", [BASE, f"{BASE}/deeper"])
 async def test_of_two_namespaces_the_first_push_has_the_folder(
-    site: WorkerHarness, inner: str
+    harness: WorkerHarness, inner: str
 ) -> None:
     """GIT-2: both are open until one has its claim in Git; the other is told and writes nothing."""
-    idle = await site.opened(key=Key("evil", "older"), created="2020-01-01", base_folder=inner)
-    mine = await site.opened(created="2026-01-01")
+    idle = await harness.open_folder(
+        key=Key("evil", "older"), created="2020-01-01", base_folder=inner
+    )
+    mine = await harness.open_folder(created="2026-01-01")
     assert idle.error is None
     assert mine.error is None
-    site.offer(mine, "one")
-    await site.until_due()
-    await site.serve()
-    assert _path("one") in files_at(site.repository)
+    harness.add_update(mine, "one")
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert _path("one") in files_at(harness.repository)
     assert idle.error is not None
     assert idle.error.reason == "OverlappingBaseFolder"
 
     assert "ns/dest" not in idle.error.message
-    before = files_at(site.repository)
-    site.offer(idle, "two")
-    await site.serve()
-    assert files_at(site.repository) == before
+    before = files_at(harness.repository)
+    harness.add_update(idle, "two")
+    await harness.write_group()
+    assert files_at(harness.repository) == before
 
 
-async def test_a_refused_folder_stays_refused_while_it_is_tried_again(site: WorkerHarness) -> None:
+async def test_a_refused_folder_stays_refused_while_it_is_tried_again(
+    harness: WorkerHarness,
+) -> None:
     """A destination that comes or goes makes others try; their status does not change for it."""
-    holder = await site.opened()
-    site.offer(holder, "one")
-    await site.until_due()
-    await site.serve()
-    below = await site.opened(key=Key("ns", "below"), base_folder=f"{BASE}/below")
+    holder = await harness.open_folder()
+    harness.add_update(holder, "one")
+    await harness.wait_until_due()
+    await harness.write_group()
+    below = await harness.open_folder(key=Key("ns", "below"), base_folder=f"{BASE}/below")
     assert below.error is not None
-    site.attach(key=Key("ns", "beside"), base_folder="beside")
+    harness.attach(key=Key("ns", "beside"), base_folder="beside")
     assert below.error is not None
-    await site.serve()
+    await harness.write_group()
     assert below.error is not None
     assert below.error.reason == "OverlappingBaseFolder"
 
 
-async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: WorkerHarness) -> None:
+async def test_two_namespaces_that_write_at_once_never_share_a_folder(
+    harness: WorkerHarness,
+) -> None:
     """GIT-2: both have something to write in the same push; one claims, the other is told."""
-    one = await site.opened(key=Key("evil", "older"), created="2020-01-01")
-    other = await site.opened(created="2026-01-01")
-    site.offer(one, "one")
-    site.offer(other, "two")
-    await site.until_due()
-    await site.serve()
-    await site.serve()
+    one = await harness.open_folder(key=Key("evil", "older"), created="2020-01-01")
+    other = await harness.open_folder(created="2026-01-01")
+    harness.add_update(one, "one")
+    harness.add_update(other, "two")
+    await harness.wait_until_due()
+    await harness.write_group()
+    await harness.write_group()
     assert [folder.error is None for folder in (one, other)] == [True, False]
-    found = files_at(site.repository)
-    assert "destination: evil/older" in found[f"{BASE}/.windlass-claim"]
-    assert _path("two") not in found
-    assert len(site.subjects()) == 2
+    files = files_at(harness.repository)
+    assert "destination: evil/older" in files[f"{BASE}/.windlass-claim"]
+    assert _path("two") not in files
+    assert len(harness.subjects()) == 2
 
 
 @pytest.mark.parametrize("live", [True, False])
-async def test_no_commit_is_larger_than_its_ceilings(site: WorkerHarness, live: bool) -> None:
+async def test_no_commit_is_larger_than_its_ceilings(harness: WorkerHarness, live: bool) -> None:
     """--git-batch-max-files and -bytes-mib hold for each commit, also of a snapshot."""
-    folder = await site.opened(window_seconds=300.0)
+    folder = await harness.open_folder(window_seconds=300.0)
     for number in range(450):
-        site.offer(folder, f"small-{number}", live=live)
+        harness.add_update(folder, f"small-{number}", live=live)
     for number in range(3):
-        site.offer(folder, f"large-{number}", "a: " + "x" * 700_000, live=live)
+        harness.add_update(folder, f"large-{number}", "a: " + "x" * 700_000, live=live)
     folder.window.flush_requested = True
-    await site.serve()
+    await harness.write_group()
     sizes = [
         len(
-            git(site.repository, "diff-tree", "-r", "--name-only", "--no-commit-id", commit).split()
+            git(
+                harness.repository, "diff-tree", "-r", "--name-only", "--no-commit-id", commit
+            ).split()
         )
-        for commit in git(site.repository, "rev-list", "--reverse", "main", "^main~5").split()
+        for commit in git(harness.repository, "rev-list", "--reverse", "main", "^main~5").split()
     ]
     # The first one brings the claim, which is no object, and the first large file fits.
     assert sizes == [201, 200, 51, 1, 1]
     assert folder.pending == 0
-    assert len(site.heard.pushed) == 1
+    assert len(harness.reports.pushed) == 1
 
 
 async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(
-    site: WorkerHarness,
+    harness: WorkerHarness,
 ) -> None:
     """2.2: a long commitWindow gathers commits; it does not keep Synced from being True."""
-    folder = await site.opened(window_seconds=300.0)
-    site.worker.add_snapshot(
+    folder = await harness.open_folder(window_seconds=300.0)
+    harness.worker.add_snapshot(
         folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, operation_mask(("*",)))
     )
     assert not folder.is_idle
-    await site.until_due()
-    await site.serve()
+    await harness.wait_until_due()
+    await harness.write_group()
     assert folder.is_idle
 
 
-async def test_an_object_recreated_after_its_snapshot_keeps_its_file(site: WorkerHarness) -> None:
+async def test_an_object_recreated_after_its_snapshot_keeps_its_file(
+    harness: WorkerHarness,
+) -> None:
     """P2: a snapshot proves nothing about what was observed after it, in the same window."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
-    folder = await site.opened()
+    folder = await harness.open_folder()
     for name in ("one", "two"):
-        site.offer(folder, name, text.format(name))
-    await site.until_due()
-    await site.serve()
-    site.offer(folder, "two", text.format("two") + "data: {}\n")
+        harness.add_update(folder, name, text.format(name))
+    await harness.wait_until_due()
+    await harness.write_group()
+    harness.add_update(folder, "two", text.format("two") + "data: {}\n")
     mask = operation_mask(("*",))
     missing = (Identity(MAPS, "ns", "one"), Identity(MAPS, "ns", "two"))
-    site.worker.add_snapshot(
+    harness.worker.add_snapshot(
         folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, mask, missing)
     )
-    site.offer(folder, "one", text.format("one") + "data: {}\n")
-    await site.until_due()
-    await site.serve()
-    assert _path("one") in files_at(site.repository), "it was observed after the snapshot"
-    assert _path("two") not in files_at(site.repository), "it was observed before it"
+    harness.add_update(folder, "one", text.format("one") + "data: {}\n")
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert _path("one") in files_at(harness.repository), "it was observed after the snapshot"
+    assert _path("two") not in files_at(harness.repository), "it was observed before it"

@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 
 from windlass_dev.cluster.local_cluster import LocalCluster
 
-Line: TypeAlias = http.client.HTTPSConnection
+Connection: TypeAlias = http.client.HTTPSConnection
 Request: TypeAlias = tuple[str, str, bytes | None, dict[str, str]]
 
 ADMIN = "admin"
 
 _contexts: dict[tuple[LocalCluster, str], ssl.SSLContext] = {}
-_lines: dict[tuple[LocalCluster, str], Line] = {}
+_connections: dict[tuple[LocalCluster, str], Connection] = {}
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class ApiResponse:
 
     @property
     def object(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.text)
-        return found
+        parsed: dict[str, Any] = json.loads(self.text)
+        return parsed
 
 
 def request(
-    desk: LocalCluster,
+    cluster: LocalCluster,
     name: str,
     method: str,
     path: str,
@@ -60,59 +60,59 @@ def request(
     content = None if body is None else json.dumps(body).encode()
     request = (method, path, content, {"Content-Type": content_type, **(headers or {})})
     if threading.current_thread() is not threading.main_thread():
-        with contextlib.closing(_opened(desk, name)) as line:
-            return _reply(line, request)
-    line = _line(desk, name)
-    was_open = line.sock is not None
+        with contextlib.closing(_open_connection(cluster, name)) as connection:
+            return _reply(connection, request)
+    connection = _connection(cluster, name)
+    was_open = connection.sock is not None
     try:
-        return _reply(line, request)
+        return _reply(connection, request)
     except (OSError, http.client.HTTPException):
         # A server that started anew has hung up on every line of before.
         if not was_open:
             raise
-        return _reply(line, request)
+        return _reply(connection, request)
 
 
 def close_connections(name: str) -> None:
     """Let go of all lines to the cluster of this name."""
-    for key in [key for key in _lines if key[0].name == name]:
-        _lines.pop(key).close()
+    for key in [key for key in _connections if key[0].name == name]:
+        _connections.pop(key).close()
     for key in [key for key in _contexts if key[0].name == name]:
         del _contexts[key]
 
 
-def _reply(line: Line, request: Request) -> ApiResponse:
+def _reply(connection: Connection, request: Request) -> ApiResponse:
     try:
-        line.request(*request)
-        answer = line.getresponse()
-        return ApiResponse(answer.status, answer.read().decode())
+        connection.request(*request)
+        response = connection.getresponse()
+        return ApiResponse(response.status, response.read().decode())
     except BaseException:
-        line.close()
+        connection.close()
         raise
 
 
-def _line(desk: LocalCluster, name: str) -> Line:
-    if (desk, name) not in _lines:
-        _lines[desk, name] = _opened(desk, name)
-    return _lines[desk, name]
+def _connection(cluster: LocalCluster, name: str) -> Connection:
+    if (cluster, name) not in _connections:
+        _connections[cluster, name] = _open_connection(cluster, name)
+    return _connections[cluster, name]
 
 
-def _opened(desk: LocalCluster, name: str) -> Line:
-    host = urlsplit(desk.server).netloc
-    return http.client.HTTPSConnection(host, timeout=20, context=_context(desk, name))
+def _open_connection(cluster: LocalCluster, name: str) -> Connection:
+    host = urlsplit(cluster.server).netloc
+    return http.client.HTTPSConnection(host, timeout=20, context=_context(cluster, name))
 
 
-def _context(desk: LocalCluster, name: str) -> ssl.SSLContext:
-    if (desk, name) not in _contexts:
-        _contexts[desk, name] = _made(desk, name)
-    return _contexts[desk, name]
+def _context(cluster: LocalCluster, name: str) -> ssl.SSLContext:
+    if (cluster, name) not in _contexts:
+        _contexts[cluster, name] = _create_context(cluster, name)
+    return _contexts[cluster, name]
 
 
-def _made(desk: LocalCluster, name: str) -> ssl.SSLContext:
-    pair = desk.issue_client_pair(name, ("system:masters",) if name == ADMIN else ("dev",))
-    context = ssl.create_default_context(cafile=str(desk.directory / "pki" / "ca.crt"))
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "crt").write_bytes(pair.certificate)
-        (Path(place) / "key").write_bytes(pair.key)
-        context.load_cert_chain(Path(place) / "crt", Path(place) / "key")
+def _create_context(cluster: LocalCluster, name: str) -> ssl.SSLContext:
+    pair = cluster.issue_client_pair(name, ("system:masters",) if name == ADMIN else ("dev",))
+    context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "crt").write_bytes(pair.certificate)
+        (Path(directory) / "key").write_bytes(pair.key)
+        context.load_cert_chain(Path(directory) / "crt", Path(directory) / "key")
     return context

@@ -41,10 +41,10 @@ def prepare() -> None:
 
 def remove_leftovers() -> None:
     """End the clusters of test runs that are no more."""
-    for found in directories.cluster_names():
-        match = _OURS.fullmatch(found)
+    for cluster_name in directories.cluster_names():
+        match = _OURS.fullmatch(cluster_name)
         if match and not Path(f"/proc/{match[1]}").exists():
-            cluster.down(found)
+            cluster.down(cluster_name)
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def running(
 
 
 @contextlib.contextmanager
-def fresh_namespace(desk: LocalCluster, *, pods: bool = False) -> Iterator[str]:
+def fresh_namespace(local_cluster: LocalCluster, *, pods: bool = False) -> Iterator[str]:
     """A namespace nobody used before; the end of what acts in it is begun, not awaited.
 
     Without running pods that is what windlass acts on. The rest stays: an API server spends
@@ -69,24 +69,26 @@ def fresh_namespace(desk: LocalCluster, *, pods: bool = False) -> Iterator[str]:
     """
     chosen = f"t-{uuid.uuid4().hex[:10]}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": chosen}}
-    made = api_client.request(desk, api_client.ADMIN, "POST", "/api/v1/namespaces", body)
-    assert made.ok, f"namespace {chosen} was not made: {made}"
+    response = api_client.request(
+        local_cluster, api_client.ADMIN, "POST", "/api/v1/namespaces", body
+    )
+    assert response.ok, f"namespace {chosen} was not made: {response}"
     try:
         yield chosen
     finally:
-        for path in _acting(chosen) if not pods else (f"/api/v1/namespaces/{chosen}",):
+        for path in _owned_collections(chosen) if not pods else (f"/api/v1/namespaces/{chosen}",):
             # Its server may be down by now, and nobody is there to act.
             with contextlib.suppress(OSError, http.client.HTTPException):
-                api_client.request(desk, api_client.ADMIN, "DELETE", path)
+                api_client.request(local_cluster, api_client.ADMIN, "DELETE", path)
 
 
-def _acting(namespace: str) -> Iterator[str]:
+def _owned_collections(namespace: str) -> Iterator[str]:
     for kind in KINDS:
         if kind.namespaced:
             yield f"/apis/{kind.gvr.api_version}/namespaces/{namespace}/{kind.plural}"
 
 
-def bind_cluster_admin(desk: LocalCluster, group: str) -> None:
+def bind_cluster_admin(local_cluster: LocalCluster, group: str) -> None:
     """Let everybody in `group` do everything on `desk`."""
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -100,5 +102,5 @@ def bind_cluster_admin(desk: LocalCluster, group: str) -> None:
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
     }
     path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    made = desk.api.request(path, method="POST", body=binding)
-    assert made.ok or json.loads(made.text).get("reason") == "AlreadyExists", made
+    response = local_cluster.api.request(path, method="POST", body=binding)
+    assert response.ok or json.loads(response.text).get("reason") == "AlreadyExists", response

@@ -45,7 +45,7 @@ class CustomResource:
             },
         }
 
-    def one(self, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+    def new_object(self, namespace: str, name: str, **body: Any) -> dict[str, Any]:
         return {
             "apiVersion": f"{self.group}/{self.versions[0]}",
             "kind": self.kind,
@@ -68,7 +68,7 @@ def installed_resource(person: ApiUser, widgets: CustomResource) -> Iterator[Cus
     person.apply(widgets.definition())
     path = f"/apis/{widgets.group}/{widgets.versions[0]}/{widgets.plural}"
     try:
-        eventually(lambda: person.ask("GET", path).ok, f"{widgets.plural} served")
+        eventually(lambda: person.request("GET", path).ok, f"{widgets.plural} served")
         yield widgets
     finally:
         person.delete("customresourcedefinition", f"{widgets.plural}.{widgets.group}")

@@ -38,7 +38,7 @@ from windlass_dev.progress import LineReporter
 IMAGE = "windlass.dev/test:1"
 
 _VOLATILE = ("random", "ns_last_pid", "pty", "pid_max", "stat_refresh")
-_APART = tuple(
+_NODE_DIRECTORIES = tuple(
     map(
         Path,
         (
@@ -69,26 +69,26 @@ def running(suffix: str) -> Iterator[LocalCluster]:
     """A cluster with a node and an image, gone afterwards whatever happened to it."""
     chosen = support.name(suffix)
     try:
-        yield _brought_up(chosen)
+        yield _start_cluster(chosen)
     finally:
         api_client.close_connections(chosen)
         cluster.down(chosen)
 
 
-def _brought_up(chosen: str) -> LocalCluster:
+def _start_cluster(chosen: str) -> LocalCluster:
     """The cluster with the image; why it did not come up is told as a person would be told."""
     problem = ""
     try:
-        desk = cluster.up(chosen, node=True)
+        local_cluster = cluster.up(chosen, node=True)
     except WindlassError as fault:
         problem = str(fault)
     if problem:
         pytest.fail(f"the cluster with a node did not come up: {problem}", pytrace=False)
-    load_image(desk)
-    return desk
+    load_image(local_cluster)
+    return local_cluster
 
 
-def load_image(desk: LocalCluster, *, kubectl: bool = True) -> None:
+def load_image(local_cluster: LocalCluster, *, kubectl: bool = True) -> None:
     """Give a node a shell, a web server and, large as it is, kubectl, for pods to run."""
     found = debian_packages.find_unpacked("busybox")
     assert found is not None, "prepare() unpacked it"
@@ -96,7 +96,7 @@ def load_image(desk: LocalCluster, *, kubectl: bool = True) -> None:
         path for path in (found / "bin/busybox", found / "usr/bin/busybox") if path.exists()
     )
     names = subprocess.run([shell, "--list"], capture_output=True, text=True, check=True).stdout
-    programs = {"busybox": shell} | ({"kubectl": desk.kubectl} if kubectl else {})
+    programs = {"busybox": shell} | ({"kubectl": local_cluster.kubectl} if kubectl else {})
     layer = oci_archive.build_layer(
         {f"bin/{name}": (0o755, program.read_bytes()) for name, program in programs.items()},
         links={f"bin/{name}": "busybox" for name in names.split() if name != "busybox"},
@@ -109,25 +109,25 @@ def load_image(desk: LocalCluster, *, kubectl: bool = True) -> None:
         environment={"PATH": "/bin"},
         architecture=containerd.image_architecture(),
     )
-    file = desk.directory / "test-image.tar"
+    file = local_cluster.directory / "test-image.tar"
     file.write_bytes(oci_archive.build_archive(image, IMAGE))
-    now = cluster_state.load_state(desk.directory)
+    now = cluster_state.load_state(local_cluster.directory)
     assert now is not None
-    assert containerd.import_images(now, desk.directory, file) == [IMAGE]
+    assert containerd.import_images(now, local_cluster.directory, file) == [IMAGE]
     file.unlink()
 
 
-def kubectl(desk: LocalCluster, *arguments: str) -> str:
+def kubectl(local_cluster: LocalCluster, *arguments: str) -> str:
     """What kubectl prints, as administrator."""
-    done = try_kubectl(desk, *arguments)
+    done = try_kubectl(local_cluster, *arguments)
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
 
 
-def try_kubectl(desk: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+def try_kubectl(local_cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What became of a call that may fail."""
     return subprocess.run(
-        [desk.kubectl, "--kubeconfig", desk.admin_kubeconfig, *arguments],
+        [local_cluster.kubectl, "--kubeconfig", local_cluster.admin_kubeconfig, *arguments],
         capture_output=True,
         text=True,
         timeout=90,
@@ -147,12 +147,12 @@ def pod(name: str, script: str) -> dict[str, Any]:
     }
 
 
-def run_pod(desk: LocalCluster, namespace: str, name: str, script: str) -> None:
+def run_pod(local_cluster: LocalCluster, namespace: str, name: str, script: str) -> None:
     """Make a pod and wait until it runs."""
     path = f"/api/v1/namespaces/{namespace}/pods"
-    made = desk.api.request(path, method="POST", body=pod(name, script))
+    made = local_cluster.api.request(path, method="POST", body=pod(name, script))
     assert made.ok, made
-    api = desk.api
+    api = local_cluster.api
 
     def phase() -> str:
         found: str = json.loads(api.request(f"{path}/{name}").text)["status"].get("phase", "")
@@ -161,9 +161,9 @@ def run_pod(desk: LocalCluster, namespace: str, name: str, script: str) -> None:
     eventually(lambda: phase() == "Running", f"pod {name} running", seconds=60)
 
 
-def exec_in_pod(desk: LocalCluster, namespace: str, name: str, script: str) -> str:
+def exec_in_pod(local_cluster: LocalCluster, namespace: str, name: str, script: str) -> str:
     """What `script` prints in a pod."""
-    return kubectl(desk, "exec", "-n", namespace, name, "--", "sh", "-c", script)
+    return kubectl(local_cluster, "exec", "-n", namespace, name, "--", "sh", "-c", script)
 
 
 def fetch_command(address: str, port: int, path: str = "/") -> str:
@@ -200,9 +200,9 @@ def find_traces(directory: Path) -> NodeTraces:
     Other clusters come and go beside it, also those of other test runs: what carries their
     mark is left out, and so is what nodes share while there is another one.
     """
-    found = list(_apart())
+    isolated = list(_isolated_processes())
     others = _members_of_others(directory)
-    apart = [one for one in found if one[0] not in others and commands.is_alive(one[0])]
+    apart = [entry for entry in isolated if entry[0] not in others and commands.is_alive(entry[0])]
     named = {f"{pid}" for pid in commands.find_pids(directory)}
     return NodeTraces(
         processes=frozenset({str(pid) for pid, _ in apart} | named),
@@ -210,12 +210,12 @@ def find_traces(directory: Path) -> NodeTraces:
         links=frozenset(_links(directory)),
         namespaces=frozenset(number for _, numbers in apart for number in numbers),
         cgroups=frozenset(_cgroups(directory)),
-        files=frozenset(_files(directory, *_APART)),
+        files=frozenset(_files(directory, *_NODE_DIRECTORIES)),
         shared=None if _other_nodes(directory) else frozenset(_shared()),
     )
 
 
-def _apart() -> Iterator[tuple[int, list[int]]]:
+def _isolated_processes() -> Iterator[tuple[int, list[int]]]:
     """Live processes in other namespaces than this one, with those namespaces."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -245,9 +245,9 @@ def _other_nodes(directory: Path) -> bool:
 
 
 def _mounts(directory: Path) -> Iterator[str]:
-    for one in system.list_mounts():
-        if directory.parent not in one.point.parents or one.point.is_relative_to(directory):
-            yield str(one.point)
+    for mount in system.list_mounts():
+        if directory.parent not in mount.point.parents or mount.point.is_relative_to(directory):
+            yield str(mount.point)
 
 
 def _links(directory: Path) -> Iterator[str]:
@@ -263,10 +263,10 @@ def _cgroups(directory: Path) -> Iterator[str]:
     ours = allocation.cgroup_name(directory)
     words = ("kubepods", "k8s.io", "containerd")
     for hierarchy in cgroups.hierarchies():
-        for place, below, _ in os.walk(hierarchy):
+        for path, below, _ in os.walk(hierarchy):
             below[:] = [name for name in below if name == ours or not _is_of_others(name)]
-            if ours in place or any(word in place for word in words):
-                yield place
+            if ours in path or any(word in path for word in words):
+                yield path
 
 
 def _is_of_others(cgroup: str) -> bool:
@@ -274,10 +274,10 @@ def _is_of_others(cgroup: str) -> bool:
 
 
 def _files(*roots: Path) -> Iterator[str]:
-    for place in roots:
-        if place.exists():
-            yield str(place)
-            yield from (str(path) for path in place.rglob("*"))
+    for root in roots:
+        if root.exists():
+            yield str(root)
+            yield from (str(path) for path in root.rglob("*"))
 
 
 def _shared() -> Iterator[str]:

@@ -58,69 +58,69 @@ class PodNetwork:
     def socket(self, kind: socket.SocketKind) -> socket.socket:
         """A socket in here."""
         with ThreadPoolExecutor(max_workers=1) as pool:
-            return pool.submit(_made_in, self.file, kind).result()
+            return pool.submit(_create_socket, self.file, kind).result()
 
     @contextlib.contextmanager
     def listening(self, *ports: int) -> Iterator[None]:
         """Accept connections to `ports`, which the kernel does by itself."""
         with contextlib.ExitStack() as stack:
             for port in ports:
-                found = stack.enter_context(self.socket(socket.SOCK_STREAM))
-                found.bind(("", port))
-                found.listen(512)
+                listener = stack.enter_context(self.socket(socket.SOCK_STREAM))
+                listener.bind(("", port))
+                listener.listen(512)
             yield
 
     @contextlib.contextmanager
     def echoing(self, port: int) -> Iterator[None]:
         """Send every datagram back."""
-        with self.socket(socket.SOCK_DGRAM) as found:
-            found.bind(("", port))
-            thread = threading.Thread(target=_echo, args=(found,))
+        with self.socket(socket.SOCK_DGRAM) as server:
+            server.bind(("", port))
+            thread = threading.Thread(target=_echo, args=(server,))
             thread.start()
             try:
                 yield
             finally:
                 with contextlib.suppress(OSError):
-                    found.shutdown(socket.SHUT_RDWR)
+                    server.shutdown(socket.SHUT_RDWR)
                 thread.join(5)
 
 
-def run_pod(desk: LocalCluster, namespace: str, name: str, **changes: Any) -> PodNetwork:
+def run_pod(cluster: LocalCluster, namespace: str, name: str, **changes: Any) -> PodNetwork:
     """Run a pod that only waits, with labels or ports of its own; its network."""
     body = nodes.pod(name, changes.get("script", "sleep 3600"))
     body["metadata"]["labels"] = changes.get("labels", {})
     body["spec"]["containers"][0]["ports"] = changes.get("ports", [])
     path = f"/api/v1/namespaces/{namespace}/pods"
-    made = desk.api.request(path, method="POST", body=body)
-    assert made.ok, made
-    return network_of_pod(desk, namespace, name)
+    response = cluster.api.request(path, method="POST", body=body)
+    assert response.ok, response
+    return network_of_pod(cluster, namespace, name)
 
 
-def network_of_pod(desk: LocalCluster, namespace: str, name: str) -> PodNetwork:
+def network_of_pod(cluster: LocalCluster, namespace: str, name: str) -> PodNetwork:
     """The network of a pod, once it runs."""
 
-    def found() -> dict[str, Any] | None:
+    def running_pod() -> dict[str, Any] | None:
         pod: dict[str, Any] = json.loads(
-            desk.api.request(f"/api/v1/namespaces/{namespace}/pods/{name}").text
+            cluster.api.request(f"/api/v1/namespaces/{namespace}/pods/{name}").text
         )
         runs = pod.get("status", {}).get("phase") == "Running"
         return pod if runs and pod["status"].get("podIP") else None
 
-    pod = eventually(found, f"pod {name} running", seconds=60)
+    pod = eventually(running_pod, f"pod {name} running", seconds=60)
     assert pod
     return PodNetwork(name, pod["status"]["podIP"], _file(pod["metadata"]["uid"]))
 
 
 def pod_processes(uid: str, *, running: str = "") -> list[int]:
     """The processes of a pod; with `running` those whose program is called so."""
-    found: list[int] = []
+    pids: list[int] = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and f"pod{uid}" in (entry / "cgroup").read_text():
-                called = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
-                if not running or Path(called).name == running:
-                    found.append(int(entry.name))
-    return found
+                program = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
+                if not running or Path(program).name == running:
+                    pids.append(int(entry.name))
+    return pids
 
 
 def _file(uid: str) -> Path:
@@ -129,7 +129,7 @@ def _file(uid: str) -> Path:
     return Path(f"/proc/{waiting[0]}/ns/net")
 
 
-def _made_in(file: Path, kind: socket.SocketKind) -> socket.socket:
+def _create_socket(file: Path, kind: socket.SocketKind) -> socket.socket:
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(file, os.O_RDONLY)
     try:
@@ -139,10 +139,10 @@ def _made_in(file: Path, kind: socket.SocketKind) -> socket.socket:
     return socket.socket(socket.AF_INET, kind)
 
 
-def _echo(found: socket.socket) -> None:
+def _echo(server: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while True:
-            data, sender = found.recvfrom(64)
+            data, sender = server.recvfrom(64)
             if not data:
                 return
-            found.sendto(data, sender)
+            server.sendto(data, sender)

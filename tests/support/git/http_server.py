@@ -111,13 +111,13 @@ def commit_files(
 def branch_tips(repository: Path) -> dict[str, str]:
     """Branches and their commits, read without a child: who waits looks often."""
     try:
-        found = pygit2.Repository(str(repository)).references
+        references = pygit2.Repository(str(repository)).references
     except pygit2.GitError:
         # libgit2 reads no repository with long ids.
         form = "--format=%(refname) %(objectname)"
         rows = [line.split() for line in git(repository, "for-each-ref", form).splitlines()]
     else:
-        rows = [[one.name, str(one.target)] for one in found.iterator()]
+        rows = [[reference.name, str(reference.target)] for reference in references.iterator()]
     heads = "refs/heads/"
     return {ref.removeprefix(heads): commit for ref, commit in rows if ref.startswith(heads)}
 

@@ -42,19 +42,19 @@ def config_map(name: str, namespace: str, **data: str) -> Object:
 
 
 async def collect_until(
-    items: AsyncIterator[ReflectorEvent], enough: Callable[[ReflectorEvent], bool]
+    items: AsyncIterator[ReflectorEvent], is_enough: Callable[[ReflectorEvent], bool]
 ) -> list[ReflectorEvent]:
     """What a follower says, up to the first item that is enough."""
-    taken: list[ReflectorEvent] = []
+    events: list[ReflectorEvent] = []
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
             async for item in items:
-                taken.append(item)
-                if enough(item):
-                    return taken
+                events.append(item)
+                if is_enough(item):
+                    return events
     except TimeoutError:
-        raise AssertionError(f"not enough: {summary(taken)}") from None
-    raise AssertionError(f"ended: {summary(taken)}")
+        raise AssertionError(f"not enough: {summary(events)}") from None
+    raise AssertionError(f"ended: {summary(events)}")
 
 
 async def collect_until_synced(items: AsyncIterator[ReflectorEvent]) -> list[ReflectorEvent]:
@@ -114,18 +114,18 @@ def live_names(items: list[ReflectorEvent]) -> set[str]:
 
 def summary(items: list[ReflectorEvent]) -> list[str]:
     """A story that a failing test can tell."""
-    told = []
+    lines = []
     for item in items:
         match item:
             case Observed(type=kind, initial=initial):
-                told.append(f"{kind}{'*' if initial else ''} {object_name(item)}")
+                lines.append(f"{kind}{'*' if initial else ''} {object_name(item)}")
             case Interrupted(reason=reason, message=message):
-                told.append(f"Interrupted {reason}: {message[:60]}")
+                lines.append(f"Interrupted {reason}: {message[:60]}")
             case SnapshotAbandoned(cause=cause):
-                told.append(f"SnapshotAbandoned {cause[:60]}")
+                lines.append(f"SnapshotAbandoned {cause[:60]}")
             case _:
-                told.append(type(item).__name__)
-    return told
+                lines.append(type(item).__name__)
+    return lines
 
 
 def _count(names: set[str], item: Observed) -> None:

@@ -92,14 +92,18 @@ def running_webhook(app: ASGIApp) -> Iterator[RunningWebhook]:
 
 @contextlib.contextmanager
 def registered_webhook(
-    desk: LocalCluster, name: str, found: RunningWebhook, *conditions: str, dry_runs: bool = False
+    cluster: LocalCluster,
+    name: str,
+    running: RunningWebhook,
+    *conditions: str,
+    dry_runs: bool = False,
 ) -> Iterator[None]:
     """The API server asks `found`, as it asks the operator, but only where `conditions` hold.
 
     The deadline is longer than the operator's: these tests are about who, not how fast.
     `dry_runs` has it asked about those as well.
     """
-    document = webhook.webhook_configuration(name, "nowhere", found.authority, found.url)
+    document = webhook.webhook_configuration(name, "nowhere", running.authority, running.url)
     hook = document["webhooks"][0]
     hook["timeoutSeconds"] = 10
     if dry_runs:
@@ -107,12 +111,12 @@ def registered_webhook(
     hook["matchConditions"] += [
         {"name": f"ours-{number}", "expression": text} for number, text in enumerate(conditions)
     ]
-    made = desk.api.request(_CONFIGURATIONS, method="POST", body=document)
-    assert made.ok, made
+    response = cluster.api.request(_CONFIGURATIONS, method="POST", body=document)
+    assert response.ok, response
     try:
         yield
     finally:
-        desk.api.request(f"{_CONFIGURATIONS}/{document['metadata']['name']}", method="DELETE")
+        cluster.api.request(f"{_CONFIGURATIONS}/{document['metadata']['name']}", method="DELETE")
 
 
 def _refusal(uid: str) -> bytes:

@@ -347,16 +347,16 @@ async def _relay_lines(
     upstream: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: StreamFault
 ) -> bytes | None:
     """Relay until the fault's line, which is returned instead, or the end."""
-    passed = 0
+    relayed = 0
     async for line in _lines(upstream):
-        if fault.after_lines is not None and passed >= fault.after_lines:
+        if fault.after_lines is not None and relayed >= fault.after_lines:
             return line
-        passed += 1
+        relayed += 1
         changed = fault.change(line) if fault.change else line
         if changed is not None:
             writer.write(_chunk(changed))
             await writer.drain()
-        if passed == fault.after_lines and fault.then != "cut":
+        if relayed == fault.after_lines and fault.then != "cut":
             return b""
         if fault.after_snapshot and INITIAL_EVENTS_END.encode() in line:
             return b""

@@ -22,14 +22,14 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
+def eventually(poll: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
     """The first true answer of `look`; fails with its last answer after `seconds`."""
     end = time.monotonic() + seconds
     wait = pauses()
-    while not (found := look()):
-        assert time.monotonic() < end, f"{what} did not happen in {seconds:g} s; last: {found!r}"
+    while not (result := poll()):
+        assert time.monotonic() < end, f"{what} did not happen in {seconds:g} s; last: {result!r}"
         time.sleep(next(wait))
-    return found
+    return result
 
 
 class Operator:
@@ -41,14 +41,14 @@ class Operator:
 
     def __init__(
         self,
-        desk: LocalCluster,
+        cluster: LocalCluster,
         directory: Path,
         *flags: str,
         authors: bool = True,
         forked: bool = True,
     ) -> None:
         self.log = directory / "operator.log"
-        self._desk = desk
+        self._cluster = cluster
         self._flags = flags
         self._authors = authors
         self._starting: windlass_command.Starting = (
@@ -78,7 +78,7 @@ class Operator:
         return [
             "run",
             "--dev",
-            f"--kubeconfig={self._desk.admin_kubeconfig}",
+            f"--kubeconfig={self._cluster.admin_kubeconfig}",
             f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
             f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
             *self._flags,
@@ -106,7 +106,7 @@ class Operator:
         except OSError as error:
             return 0, str(error)
 
-    def witness(self) -> int:
+    def webhook_pid(self) -> int:
         """The child that answers admission calls; 0 as long as there is none."""
         pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
@@ -177,11 +177,11 @@ def _is_taken_now(port: int) -> bool:
 
 @contextlib.contextmanager
 def running_operator(
-    desk: LocalCluster, directory: Path, *flags: str, authors: bool = True, forked: bool = True
+    cluster: LocalCluster, directory: Path, *flags: str, authors: bool = True, forked: bool = True
 ) -> Iterator[Operator]:
     """An operator that is gone afterwards."""
     directory.mkdir(parents=True, exist_ok=True)
-    operator = Operator(desk, directory, *flags, authors=authors, forked=forked)
+    operator = Operator(cluster, directory, *flags, authors=authors, forked=forked)
     try:
         operator.start()
         yield operator

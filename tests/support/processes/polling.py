@@ -18,13 +18,13 @@ def pauses() -> Iterator[float]:
         yield pause
 
 
-async def eventually(look: Callable[[], Awaitable[T]], what: str, *, seconds: float = 30.0) -> T:
+async def eventually(poll: Callable[[], Awaitable[T]], what: str, *, seconds: float = 30.0) -> T:
     """The first true answer of `look`; fails with its last answer after `seconds`."""
     last: Any = None
     try:
         async with asyncio.timeout(seconds):
             wait = pauses()
-            while not (last := await look()):  # noqa: ASYNC110 - others answer, without an event
+            while not (last := await poll()):  # noqa: ASYNC110 - others answer, without an event
                 await asyncio.sleep(next(wait))
             return last
     except TimeoutError:

@@ -38,14 +38,14 @@ def server_loop() -> Iterator[ServerLoop]:
         yield running
     finally:
         try:
-            running.run(_cleared())
+            running.run(_close_all())
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(_SECONDS)
             loop.close()
 
 
-async def _cleared() -> None:
+async def _close_all() -> None:
     """End all tasks, threads and connections of this loop."""
     # A connection that is just being accepted is closed by its task, once that has begun.
     await asyncio.sleep(0)

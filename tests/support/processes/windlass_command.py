@@ -54,10 +54,10 @@ class ForkedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
-        ended = self._process.exitcode
-        if ended is None:
+        code = self._process.exitcode
+        if code is None:
             raise subprocess.TimeoutExpired(COMMAND, timeout or 0.0)
-        return ended
+        return code
 
     def send_signal(self, sig: int) -> None:
         if self.poll() is None:
@@ -78,16 +78,18 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run `windlass` to its end."""
     with tempfile.TemporaryDirectory() as directory:
-        said = (Path(directory) / "out", Path(directory) / "err")
-        ended = _fork(arguments, environment, cwd or Path.cwd(), said).wait(seconds)
-        texts = (path.read_text() for path in said)
-        return subprocess.CompletedProcess([COMMAND, *arguments], ended, *texts)
+        outputs = (Path(directory) / "out", Path(directory) / "err")
+        code = _fork(arguments, environment, cwd or Path.cwd(), outputs).wait(seconds)
+        texts = (path.read_text() for path in outputs)
+        return subprocess.CompletedProcess([COMMAND, *arguments], code, *texts)
 
 
 def _fork(
-    arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, said: tuple[Path, Path]
+    arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, outputs: tuple[Path, Path]
 ) -> ForkedProcess:
-    process = _FORKING.Process(target=_be, args=([*arguments], {**environment}, cwd, said))
+    process = _FORKING.Process(
+        target=_run_in_child, args=([*arguments], {**environment}, cwd, outputs)
+    )
     process.start()
     return ForkedProcess(process)
 
@@ -111,12 +113,12 @@ def start_executable(
         )
 
 
-def _be(
-    arguments: list[str], environment: dict[str, str], cwd: Path, said: tuple[Path, Path]
+def _run_in_child(
+    arguments: list[str], environment: dict[str, str], cwd: Path, outputs: tuple[Path, Path]
 ) -> None:
     os.setsid()
     os.chdir(cwd)
-    for path, descriptor in zip((Path(os.devnull), *said), range(3), strict=True):
+    for path, descriptor in zip((Path(os.devnull), *outputs), range(3), strict=True):
         with path.open("rb" if descriptor == 0 else "ab") as file:
             os.dup2(file.fileno(), descriptor)
     os.environ.clear()

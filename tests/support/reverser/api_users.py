@@ -20,7 +20,7 @@ _MERGE = "application/merge-patch+json"
 class ApiUser(KubectlUser):
     """A person whose `apply` and `get` cost a request, not a process."""
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -31,14 +31,14 @@ class ApiUser(KubectlUser):
     ) -> ApiResponse:
         target = f"{path}?{urlencode(query)}" if query else path
         return api_client.request(
-            self.desk, self.name, method, target, body, content_type=content_type
+            self.cluster, self.name, method, target, body, content_type=content_type
         )
 
     def path(self, kind: str, name: str = "", *, api_version: str = "", namespace: str = "") -> str:
         """Where a type, or one object of it, is served; `kind` may be a plural or a kind."""
-        home, plural, namespaced = _served(self.desk, api_version, kind.lower())
-        place = f"/namespaces/{namespace or self.namespace}" if namespaced else ""
-        return f"{home}{place}/{plural}" + (f"/{name}" if name else "")
+        api_path, plural, namespaced = _served(self.cluster, api_version, kind.lower())
+        namespace_path = f"/namespaces/{namespace or self.namespace}" if namespaced else ""
+        return f"{api_path}{namespace_path}/{plural}" + (f"/{name}" if name else "")
 
     def send(self, document: dict[str, Any], **query: str) -> ApiResponse:
         """Server-side apply of one document."""
@@ -50,42 +50,42 @@ class ApiUser(KubectlUser):
             namespace=metadata.get("namespace", ""),
         )
         options = {"fieldManager": "kubectl", "force": "true", **query}
-        return self.ask("PATCH", path, document, content_type=_APPLY, **options)
+        return self.request("PATCH", path, document, content_type=_APPLY, **options)
 
     def apply(self, *documents: dict[str, Any], server_side: bool = True) -> str:
         del server_side
-        answers = [self.send(document) for document in documents]
-        refused = [answer.text for answer in answers if not answer.ok]
-        assert not refused, refused
-        return "\n".join(answer.text for answer in answers)
+        responses = [self.send(document) for document in documents]
+        errors = [response.text for response in responses if not response.ok]
+        assert not errors, errors
+        return "\n".join(response.text for response in responses)
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
-        found = self.ask("GET", self.path(kind, name))
-        assert found.ok, found.text
-        return found.object
+        response = self.request("GET", self.path(kind, name))
+        assert response.ok, response.text
+        return response.object
 
     def list(self, kind: str) -> list[dict[str, Any]]:
-        found = self.ask("GET", self.path(kind))
-        assert found.ok, found.text
-        items: list[dict[str, Any]] = found.object["items"]
+        response = self.request("GET", self.path(kind))
+        assert response.ok, response.text
+        items: list[dict[str, Any]] = response.object["items"]
         return items
 
     def merge(self, kind: str, name: str, patch: dict[str, Any], subresource: str = "") -> None:
         path = self.path(kind, name) + (f"/{subresource}" if subresource else "")
-        done = self.ask("PATCH", path, patch, content_type=_MERGE)
-        assert done.ok, done.text
+        response = self.request("PATCH", path, patch, content_type=_MERGE)
+        assert response.ok, response.text
 
     def delete(self, kind: str, name: str) -> None:
-        done = self.ask("DELETE", self.path(kind, name))
-        assert done.ok, done.text
+        response = self.request("DELETE", self.path(kind, name))
+        assert response.ok, response.text
 
 
 @dataclass
 class ApiMirroredNamespace(MirroredNamespace):
     """A namespace whose people act by HTTPS; each of them still has kubectl."""
 
-    def person(self, name: str) -> ApiUser:
-        return ApiUser(self.desk, name, self.namespace)
+    def user(self, name: str) -> ApiUser:
+        return ApiUser(self.cluster, name, self.namespace)
 
 
 def admin_user(mirrored: MirroredNamespace) -> ApiUser:
@@ -96,7 +96,7 @@ def admin_user(mirrored: MirroredNamespace) -> ApiUser:
 
 def api_user(mirrored: MirroredNamespace, name: str, namespace: str = "") -> ApiUser:
     """Somebody in the namespace of `mirrored`, or in another."""
-    return ApiUser(mirrored.desk, name, namespace or mirrored.namespace)
+    return ApiUser(mirrored.cluster, name, namespace or mirrored.namespace)
 
 
 def wait_for_streams(mirrored: MirroredNamespace, rule: str = "rule") -> None:
@@ -109,37 +109,37 @@ def wait_for_streams(mirrored: MirroredNamespace, rule: str = "rule") -> None:
     eventually(lambda: states() == {"synced"}, f"the streams of {rule} synced")
 
 
-_KNOWN: dict[tuple[LocalCluster, str, str], tuple[str, str, bool]] = {}
+_DISCOVERED: dict[tuple[LocalCluster, str, str], tuple[str, str, bool]] = {}
 
 
-def _served(desk: LocalCluster, api_version: str, kind: str) -> tuple[str, str, bool]:
+def _served(cluster: LocalCluster, api_version: str, kind: str) -> tuple[str, str, bool]:
     """Home, plural and reach of a type; a type made a moment ago is waited for."""
-    if (desk, api_version, kind) not in _KNOWN:
-        eventually(lambda: _learn(desk, api_version, kind), f"{api_version} {kind} served")
-    return _KNOWN[desk, api_version, kind]
+    if (cluster, api_version, kind) not in _DISCOVERED:
+        eventually(lambda: _discover(cluster, api_version, kind), f"{api_version} {kind} served")
+    return _DISCOVERED[cluster, api_version, kind]
 
 
-def _learn(desk: LocalCluster, api_version: str, kind: str) -> bool:
-    for home in [_home(api_version)] if api_version else _homes(desk):
-        answer = _asked(desk, home)
+def _discover(cluster: LocalCluster, api_version: str, kind: str) -> bool:
+    for api_path in [_api_path(api_version)] if api_version else _api_paths(cluster):
+        response = _get(cluster, api_path)
         # A group that is not served yet answers with a text.
-        for row in answer.object.get("resources", ()) if answer.ok else ():
+        for row in response.object.get("resources", ()) if response.ok else ():
             if "/" not in row["name"] and kind in (row["name"], row["kind"].lower()):
-                _KNOWN[desk, api_version, kind] = (home, row["name"], row["namespaced"])
+                _DISCOVERED[cluster, api_version, kind] = (api_path, row["name"], row["namespaced"])
                 return True
     return False
 
 
-def _home(api_version: str) -> str:
+def _api_path(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
-def _homes(desk: LocalCluster) -> list[str]:
-    groups = json.loads(_asked(desk, "/apis").text)["groups"]
+def _api_paths(cluster: LocalCluster) -> list[str]:
+    groups = json.loads(_get(cluster, "/apis").text)["groups"]
     versions = [group["preferredVersion"]["groupVersion"] for group in groups]
-    ours = [one for one in versions if one.startswith("configbutler.ai/")]
-    return ["/api/v1", *(f"/apis/{one}" for one in (*ours, *versions))]
+    own_versions = [version for version in versions if version.startswith("configbutler.ai/")]
+    return ["/api/v1", *(f"/apis/{version}" for version in (*own_versions, *versions))]
 
 
-def _asked(desk: LocalCluster, path: str) -> ApiResponse:
-    return api_client.request(desk, api_client.ADMIN, "GET", path)
+def _get(cluster: LocalCluster, path: str) -> ApiResponse:
+    return api_client.request(cluster, api_client.ADMIN, "GET", path)

@@ -56,19 +56,19 @@ class Recorder:
     """Takes down admission calls as the witness does, and keeps the objects to explain with."""
 
     def __init__(self) -> None:
-        self.told: dict[str, list[tuple[RecordFrame, bytes]]] = defaultdict(list)
+        self.records: dict[str, list[tuple[RecordFrame, bytes]]] = defaultdict(list)
         # This witness lives in the test's own process and cannot fall silent unseen.
-        tally = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
-        self.witnesses = Attributor(
-            AdmissionRecords(), tally, SystemClock(), silence_seconds=float("inf")
+        metrics = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
+        self.attributor = Attributor(
+            AdmissionRecords(), metrics, SystemClock(), silence_seconds=float("inf")
         )
-        self._oath = webhook_record.RecordSettings(_KEY, frozenset())
+        self._settings = webhook_record.RecordSettings(_KEY, frozenset())
 
-    def hear(self, request: AdmissionRequest) -> None:
-        record = webhook_record.build_record(request, self._oath, time.monotonic())
+    def record(self, request: AdmissionRequest) -> None:
+        record = webhook_record.build_record(request, self._settings, time.monotonic())
         if record is not None:
-            self.witnesses.add_record(record)
-            self.told[record.uid].append((record, request.object))
+            self.attributor.add_record(record)
+            self.records[record.uid].append((record, request.object))
 
 
 class Watcher:
@@ -82,8 +82,8 @@ class Watcher:
         self._sample = sample
         self._token = token
         self._recorder = recorder
-        self._tracking = ObjectTracker()
-        self._lens = ObjectReader(_KEY, frozenset(), noise_filter=False)
+        self._tracker = ObjectTracker()
+        self._reader = ObjectReader(_KEY, frozenset(), noise_filter=False)
 
     async def run(self, connection: Connection) -> None:
         scope = Scope(self._sample.served.gvr, self._sample.namespace)
@@ -96,39 +96,41 @@ class Watcher:
 
     def _observe(self, item: Observed) -> None:
         served = self._sample.served
-        sighting = self._lens.read(served.gvr, served.kind, item.object)
-        assert isinstance(sighting, CleanObject), sighting
-        labels = sighting.content["metadata"].get("labels") or {}
+        clean_object = self._reader.read(served.gvr, served.kind, item.object)
+        assert isinstance(clean_object, CleanObject), clean_object
+        labels = clean_object.content["metadata"].get("labels") or {}
         if not served.namespaced and labels.get(LABEL) != self._token:
             return
-        leaving = item.type == "DELETED" or sighting.is_terminating
-        known = self._tracking.get(sighting.identity.key)
-        known = known if known is not None and known.uid == sighting.uid else None
-        digest = b"" if leaving else sighting.digest
+        leaving = item.type == "DELETED" or clean_object.is_terminating
+        known = self._tracker.get(clean_object.identity.key)
+        known = known if known is not None and known.uid == clean_object.uid else None
+        digest = b"" if leaving else clean_object.digest
         if not item.initial and (known is None or known.digest != digest):
-            self._changed(sighting, known, item.object, leaving=leaving)
-        tracked = TrackedObject(sighting.uid, sighting.resource_version, digest, sighting.replicas)
-        self._tracking.put(sighting.identity.key, tracked)
-        self.seen.add((sighting.uid, sighting.resource_version))
+            self._record_change(clean_object, known, item.object, leaving=leaving)
+        tracked = TrackedObject(
+            clean_object.uid, clean_object.resource_version, digest, clean_object.replicas
+        )
+        self._tracker.put(clean_object.identity.key, tracked)
+        self.seen.add((clean_object.uid, clean_object.resource_version))
         if leaving:
-            self.gone.add(sighting.uid)
+            self.gone.add(clean_object.uid)
 
-    def _changed(
-        self, sighting: CleanObject, known: TrackedObject | None, raw: bytes, *, leaving: bool
+    def _record_change(
+        self, clean_object: CleanObject, known: TrackedObject | None, raw: bytes, *, leaving: bool
     ) -> None:
         appeared: Operation = "CREATE" if known is None else "UPDATE"
         observation = Observation(
-            uid=sighting.uid,
+            uid=clean_object.uid,
             operation="DELETE" if leaving else appeared,
             previous_resource_version=known.resource_version if known else None,
             previous_replicas=known.replicas if known else None,
-            identity=sighting.identity,
-            content=sighting.digest,
-            replicas=sighting.replicas,
+            identity=clean_object.identity,
+            content=clean_object.digest,
+            replicas=clean_object.replicas,
             received=time.monotonic(),
         )
-        first = self._recorder.witnesses.judge(observation)
-        self.changes.append(Change(observation, sighting.resource_version, raw, first))
+        first = self._recorder.attributor.judge(observation)
+        self.changes.append(Change(observation, clean_object.resource_version, raw, first))
 
     async def settle(self, truth: GroundTruth) -> None:
         """Wait until everything that was written has been seen, then judge it once more."""
@@ -136,7 +138,7 @@ class Watcher:
         while missing := self._missing(truth):
             assert time.monotonic() < end, f"{self._sample.label}: not seen: {missing}"
             await asyncio.sleep(0.02)
-        judge = self._recorder.witnesses.judge
+        judge = self._recorder.attributor.judge
         self.changes = [replace(one, last=judge(one.observation)) for one in self.changes]
 
     def _missing(self, truth: GroundTruth) -> list[object]:
@@ -162,24 +164,24 @@ class Row:
 def row(sample: Sample, life: ObjectLifecycle, watcher: Watcher, recorder: Recorder) -> Row:
     """Holds every verdict of one kind against the truth."""
     versions = 1 + len(sample.other_versions)
-    found = Row(sample.label, versions, life.truth.tried, life.truth.refused)
+    result = Row(sample.label, versions, life.truth.tried, life.truth.refused)
     for change in watcher.changes:
         assert change.last is not None, "judged when the kind had settled"
         user = _writer(life.truth, change)
         operation = change.observation.operation
         for named in {one.actor.user for one in (change.first, change.last) if one.actor}:
             if named != user if user else named in life.names:
-                found.wrong.append(f"{operation} by {user or 'somebody else'} credited to {named}")
-        counter = found.ours if user else found.others
+                result.wrong.append(f"{operation} by {user or 'somebody else'} credited to {named}")
+        counter = result.ours if user else result.others
         reason = change.last.reason
         if reason == "Ambiguous":
             reason = f"{cause(change, user, recorder)} {operation.lower()}"
         counter[reason or change.last.tier] += 1
         if user:
             raw, clean = differences(change, user, recorder)
-            found.uncleaned |= raw
-            found.differing |= clean
-    return found
+            result.uncleaned |= raw
+            result.differing |= clean
+    return result
 
 
 def cause(change: Change, user: str | None, recorder: Recorder) -> str:
@@ -193,15 +195,23 @@ def cause(change: Change, user: str | None, recorder: Recorder) -> str:
     observation = change.observation
     if observation.operation == "DELETE":
         return "attempted"
-    told = [one for one, _ in recorder.told[observation.uid]]
-    found = [one for one in told if (one.uid, one.old_resource_version) == observation.link]
+    records = [record for record, _ in recorder.records[observation.uid]]
+    linked = [
+        record
+        for record in records
+        if (record.uid, record.old_resource_version) == observation.link
+    ]
     if any(
-        f"{one.group}/{one.version}".lstrip("/") != observation.identity.gvr.api_version
-        for one in found
+        f"{record.group}/{record.version}".lstrip("/") != observation.identity.gvr.api_version
+        for record in linked
     ):
         return "foreign"
-    equal = [one for one in found if one.content == observation.content and not one.subresource]
-    first = min(equal, key=lambda one: one.time, default=None)
+    equal = [
+        record
+        for record in linked
+        if record.content == observation.content and not record.subresource
+    ]
+    first = min(equal, key=lambda record: record.time, default=None)
     return "repeated" if first is not None and first.user == user else "unexplained"
 
 
@@ -213,7 +223,7 @@ def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str]
     watched = object_decoder.decode_object(change.object)
     admitted = [
         object_decoder.decode_object(body)
-        for record, body in recorder.told[observation.uid]
+        for record, body in recorder.records[observation.uid]
         if (record.user, record.operation, record.subresource) == (user, observation.operation, "")
         and (record.uid, record.old_resource_version) == observation.link
         and f"{record.group}/{record.version}".lstrip("/") == observation.identity.gvr.api_version
@@ -226,13 +236,13 @@ def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str]
     return min(raw, key=len, default=set()), min(clean, key=len, default=set())
 
 
-def paths(one: JSON, other: JSON, place: str = "") -> Iterable[str]:
+def paths(old: JSON, new: JSON, path: str = "") -> Iterable[str]:
     """The places in which two values differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from paths(one.get(key), other.get(key), f"{place}.{key}")
-    elif one != other:
-        yield place
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from paths(old.get(key), new.get(key), f"{path}.{key}")
+    elif old != new:
+        yield path
 
 
 def _writer(truth: GroundTruth, change: Change) -> str | None:
@@ -255,16 +265,16 @@ def table(rows: Iterable[Row]) -> str:
     )
     lines = [
         (
-            one.kind,
-            str(one.tried),
-            str(one.refused),
-            _counts(one.ours),
-            _counts(one.others),
-            str(len(one.wrong)),
-            " ".join(sorted(one.uncleaned)) or "-",
-            " ".join(sorted(one.differing)) or "-",
+            row.kind,
+            str(row.tried),
+            str(row.refused),
+            _counts(row.ours),
+            _counts(row.others),
+            str(len(row.wrong)),
+            " ".join(sorted(row.uncleaned)) or "-",
+            " ".join(sorted(row.differing)) or "-",
         )
-        for one in rows
+        for row in rows
     ]
     widths = [max(len(line[place]) for line in (head, *lines)) for place in range(len(head))]
     shown = (head, tuple("-" * width for width in widths), *lines)

@@ -45,13 +45,13 @@ class Sample:
     @property
     def fixed_names(self) -> bool:
         """Whether the name says something, so that the server cannot make one up."""
-        return self.label in _NAMED
+        return self.label in _NAME_SETTERS
 
-    def named(self, role: str, number: int) -> Object:
+    def build(self, role: str, number: int) -> Object:
         """The object that plays `role`; another `number` makes another content."""
-        return self.like(self.body, role, number)
+        return self.build_from(self.body, role, number)
 
-    def like(self, source: Object, role: str, number: int) -> Object:
+    def build_from(self, source: Object, role: str, number: int) -> Object:
         body = copy.deepcopy(source)
         body["apiVersion"] = self.served.gvr.api_version
         metadata = body["metadata"]
@@ -64,19 +64,21 @@ class Sample:
         else:
             metadata.setdefault("labels", {})[LABEL] = self.token
         metadata.setdefault("annotations", {})["example.org/number"] = str(number)
-        if self.label in _NAMED:
-            _NAMED[self.label](body, role, self.token)
+        if self.label in _NAME_SETTERS:
+            _NAME_SETTERS[self.label](body, role, self.token)
         return body
 
 
 def families(types: Iterable[ServedType]) -> dict[str, list[ServedType]]:
     """Every kind that can be listed, watched and created: its versions, the followed one first."""
-    found: dict[str, list[ServedType]] = defaultdict(list)
-    for one in types:
-        if one.verbs >= {"list", "watch", "create"}:
-            name = f"{one.gvr.resource}.{one.gvr.group}" if one.gvr.group else one.gvr.resource
-            found[name].append(one)
-    return {name: _followed_first(family) for name, family in found.items()}
+    by_name: dict[str, list[ServedType]] = defaultdict(list)
+    for type_ in types:
+        if type_.verbs >= {"list", "watch", "create"}:
+            name = (
+                f"{type_.gvr.resource}.{type_.gvr.group}" if type_.gvr.group else type_.gvr.resource
+            )
+            by_name[name].append(type_)
+    return {name: _preferred_first(family) for name, family in by_name.items()}
 
 
 def sample(
@@ -89,11 +91,13 @@ def sample(
     if not path.exists():
         return None
     body = sanitize.sanitize_object(yaml_reader.read(path.read_bytes()))
-    place = limited if plural in _LIMITING else namespace
+    sample_namespace = limited if plural in _LIMITING else namespace
     followed, *others = family
-    if stem in _ADAPTED:
-        _ADAPTED[stem](body)
-    return Sample(followed, body, token, place if followed.namespaced else "", tuple(others))
+    if stem in _BODY_CHANGES:
+        _BODY_CHANGES[stem](body)
+    return Sample(
+        followed, body, token, sample_namespace if followed.namespaced else "", tuple(others)
+    )
 
 
 def definition(token: str) -> Object:
@@ -113,54 +117,54 @@ def definition(token: str) -> Object:
     return body
 
 
-def _followed_first(family: list[ServedType]) -> list[ServedType]:
+def _preferred_first(family: list[ServedType]) -> list[ServedType]:
     chosen = rules.preferred_version(tuple(family)).gvr
     return sorted(family, key=lambda one: one.gvr != chosen)
 
 
-def _free_ports(body: Object) -> None:
+def _remove_node_ports(body: Object) -> None:
     for port in body["spec"]["ports"]:
         port.pop("nodePort", None)
 
 
-def _known_priority(body: Object) -> None:
+def _set_priority_class(body: Object) -> None:
     body["spec"]["priorityClassName"] = "system-cluster-critical"
 
 
-def _unlabelled(body: Object) -> None:
+def _remove_template_labels(body: Object) -> None:
     """Then its labels are those that the server gives to the template, seen only when read."""
     del body["spec"]["template"]["metadata"]
 
 
-def _scalable(body: Object) -> None:
+def _set_replicas(body: Object) -> None:
     body["spec"]["replicas"] = 7
 
 
-def _address(body: Object, role: str, token: str) -> None:
+def _name_address(body: Object, role: str, token: str) -> None:
     body["metadata"]["name"] = f"192.0.2.{100 + _ROLES.index(role)}"
 
 
-def _definition(body: Object, role: str, token: str) -> None:
+def _name_definition(body: Object, role: str, token: str) -> None:
     group = f"{role}.{token}.example.org"
     body["metadata"]["name"] = f"gadgets.{group}"
     body["spec"]["group"] = group
 
 
-def _service(body: Object, role: str, token: str) -> None:
+def _name_service(body: Object, role: str, token: str) -> None:
     group = f"{role}.{token}.metrics.example.org"
     body["metadata"]["name"] = f"v1.{group}"
     body["spec"]["group"] = group
 
 
-_NAMED: dict[str, Callable[[Object, str, str], None]] = {
-    "ipaddresses.networking.k8s.io": _address,
-    "customresourcedefinitions.apiextensions.k8s.io": _definition,
-    "apiservices.apiregistration.k8s.io": _service,
+_NAME_SETTERS: dict[str, Callable[[Object, str, str], None]] = {
+    "ipaddresses.networking.k8s.io": _name_address,
+    "customresourcedefinitions.apiextensions.k8s.io": _name_definition,
+    "apiservices.apiregistration.k8s.io": _name_service,
 }
 
-_ADAPTED: dict[str, Callable[[Object], None]] = {
-    "services": _free_ports,
-    "pods": _known_priority,
-    "jobs.batch": _unlabelled,
-    "gadgets.mirror.example.org": _scalable,
+_BODY_CHANGES: dict[str, Callable[[Object], None]] = {
+    "services": _remove_node_ports,
+    "pods": _set_priority_class,
+    "jobs.batch": _remove_template_labels,
+    "gadgets.mirror.example.org": _set_replicas,
 }

@@ -54,27 +54,27 @@ class WorkerReports:
     """What the worker told and asked."""
 
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    seen_again: list[Key] = field(default_factory=list)
+    resnapshots: list[Key] = field(default_factory=list)
     races: int = 0
     pushed: list[Delivery] = field(default_factory=list)
-    selected: RuleCoverage | None = None
+    coverage: RuleCoverage | None = None
 
-    def around(self) -> WorkerHooks:
+    def hooks(self) -> WorkerHooks:
         return WorkerHooks(
-            api=cast("Api", _EverythingLives()),
+            api=cast("Api", _NothingDeletedApi()),
             metrics=_ReportedMetrics(self),
-            event_queue=cast("EventQueue", _NoEvents()),
+            event_queue=cast("EventQueue", _DiscardedEvents()),
             may_push=lambda: True,
             destinations=lambda: frozenset({"ns/dest", "evil/older"}),
             is_seeding=lambda _: False,
-            current_coverage=self._selected,
+            current_coverage=self._current_coverage,
             folder_changed=lambda _: None,
-            resnapshot=self.seen_again.append,
+            resnapshot=self.resnapshots.append,
             push_acknowledged=self.pushed.append,
         )
 
-    async def _selected(self, folder: Folder) -> RuleCoverage | None:
-        return self.selected
+    async def _current_coverage(self, folder: Folder) -> RuleCoverage | None:
+        return self.coverage
 
 
 class _ReportedMetrics(MirrorMetrics):
@@ -91,14 +91,14 @@ class _ReportedMetrics(MirrorMetrics):
         self._reports.races += 1
 
 
-class _EverythingLives:
+class _NothingDeletedApi:
     """An API server that confirms no deletion."""
 
     async def is_deleted(self, identity: Identity) -> bool:
         return False
 
 
-class _NoEvents:
+class _DiscardedEvents:
     """Events go nowhere."""
 
     def add(self, *event: object) -> None:
@@ -113,25 +113,25 @@ class WorkerHarness:
     branch: RemoteBranch
     repository: Path
     target: WriteTarget
-    heard: WorkerReports
+    reports: WorkerReports
     clock: SystemClock
 
     def attach(self, **changes: object) -> Folder:
         return self.worker.attach(replace(self.target, **changes))  # type: ignore[arg-type]
 
     @property
-    def party(self) -> WriterGroup:
+    def group(self) -> WriterGroup:
         return self.worker.groups[self.target.repository]
 
-    async def serve(self) -> None:
-        await self.worker._write_group(self.party)
+    async def write_group(self) -> None:
+        await self.worker._write_group(self.group)
 
-    async def opened(self, **changes: object) -> Folder:
+    async def open_folder(self, **changes: object) -> Folder:
         folder = self.attach(**changes)
-        await self.serve()
+        await self.write_group()
         return folder
 
-    def offer(
+    def add_update(
         self,
         folder: Folder,
         name: str,
@@ -169,13 +169,13 @@ class WorkerHarness:
     def subjects(self) -> list[str]:
         return git(self.repository, "log", "--format=%s", "main").splitlines()
 
-    async def until_due(self) -> None:
+    async def wait_until_due(self) -> None:
         """Until the window of some folder closed."""
 
-        async def due() -> bool:
-            return self.worker._is_due(self.party)
+        async def is_due() -> bool:
+            return self.worker._is_due(self.group)
 
-        await eventually(due, "the window closed")
+        await eventually(is_due, "the window closed")
 
 
 @contextlib.asynccontextmanager
@@ -188,14 +188,14 @@ async def running_worker(
     clock = SystemClock()
     service = GitService(git_settings(tmp_path), clock=clock)
     branch = RemoteBranch("main", tmp_path / "store", service)
-    heard = WorkerReports()
+    reports = WorkerReports()
     signature = ControllerIdentity(OURS, "windlass-system", "windlass", "test")
     worker = BranchWorker(
         branch,
         Publisher(branch, signature, lambda _: _ALICE, clock, cadence.WindowLimits()),
         service.git,
         cadence.WindowLimits(),
-        heard.around(),
+        reports.hooks(),
         clock,
         asyncio.Semaphore(1),
         pending_max_bytes=1 << 20,
@@ -214,5 +214,5 @@ async def running_worker(
         takeover=None,
         salt=b"",
     )
-    yield WorkerHarness(worker, branch, repository, target, heard, clock)
+    yield WorkerHarness(worker, branch, repository, target, reports, clock)
     await service.close()

@@ -18,19 +18,23 @@ RULE = "central"
 
 
 @contextlib.contextmanager
-def central_repository(desk: LocalCluster, served: RunningGitServer) -> Iterator[MirroredNamespace]:
+def central_repository(
+    cluster: LocalCluster, served: RunningGitServer
+) -> Iterator[MirroredNamespace]:
     """A repository of its own; its objects, and the cluster rule, are gone afterwards."""
-    found = ApiMirroredNamespace(desk, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git")
+    mirrored = ApiMirroredNamespace(
+        cluster, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git"
+    )
     try:
-        yield found
+        yield mirrored
     finally:
-        person = admin_user(found)
+        admin = admin_user(mirrored)
         for kind, name in (
             ("clusterwatchrule", RULE),
             ("gitdestination", "destination"),
             ("gitrepoconfig", "repo"),
         ):
-            person.ask("DELETE", person.path(kind, name))
+            admin.request("DELETE", admin.path(kind, name))
 
 
 def cluster_rule(*items: dict[str, Any]) -> dict[str, Any]:
@@ -46,16 +50,16 @@ def cluster_rule(*items: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def configure_mirror(found: MirroredNamespace, *items: dict[str, Any]) -> None:
+def configure_mirror(mirrored: MirroredNamespace, *items: dict[str, Any]) -> None:
     """Apply repository, destination and cluster rule; wait until they work."""
-    found.admin.apply(
-        found.secret(), found.repo_config(), found.git_destination(), cluster_rule(*items)
+    mirrored.admin.apply(
+        mirrored.secret(), mirrored.repo_config(), mirrored.git_destination(), cluster_rule(*items)
     )
-    found.await_condition("clusterwatchrule", RULE, "Ready")
-    eventually(lambda: _states(found) == {"synced"}, "every stream of the rule synced")
+    mirrored.await_condition("clusterwatchrule", RULE, "Ready")
+    eventually(lambda: _states(mirrored) == {"synced"}, "every stream of the rule synced")
 
 
-def _states(found: MirroredNamespace) -> set[str]:
+def _states(mirrored: MirroredNamespace) -> set[str]:
     """How the streams of the rule are; the destination is synced before it has any."""
-    rows = found.admin.get("clusterwatchrule", RULE).get("status", {}).get("resolved", ())
+    rows = mirrored.admin.get("clusterwatchrule", RULE).get("status", {}).get("resolved", ())
     return {row["state"] for row in rows}

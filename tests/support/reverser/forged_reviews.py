@@ -23,11 +23,11 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
-def webhook_url(desk: LocalCluster) -> str:
+def webhook_url(cluster: LocalCluster) -> str:
     """The URL that the API server calls, as it stands in the webhook configuration."""
-    found = desk.api.request(f"{_CONFIGURATIONS}/{Installation().webhook_configuration}")
-    assert found.ok, found
-    url: str = json.loads(found.text)["webhooks"][0]["clientConfig"]["url"]
+    response = cluster.api.request(f"{_CONFIGURATIONS}/{Installation().webhook_configuration}")
+    assert response.ok, response
+    url: str = json.loads(response.text)["webhooks"][0]["clientConfig"]["url"]
     return url
 
 
@@ -64,7 +64,7 @@ def post_review(url: str, body: bytes) -> tuple[int, bytes]:
     parts = urlsplit(url)
     assert parts.hostname is not None
     connection = http.client.HTTPSConnection(
-        parts.hostname, parts.port, timeout=5, context=_trusting()
+        parts.hostname, parts.port, timeout=5, context=_unverified_context()
     )
     try:
         headers = {"Content-Type": "application/json"}
@@ -76,10 +76,12 @@ def post_review(url: str, body: bytes) -> tuple[int, bytes]:
 
 
 def submit_forged_review(
-    desk: LocalCluster, user: str, gvr: GVR, *objects: Any, **given: Any
+    cluster: LocalCluster, user: str, gvr: GVR, *objects: Any, **given: Any
 ) -> None:
     """Have the operator's webhook believe that `user` asks for a change."""
-    status, answer = post_review(webhook_url(desk), admission_review(user, gvr, *objects, **given))
+    status, answer = post_review(
+        webhook_url(cluster), admission_review(user, gvr, *objects, **given)
+    )
     assert (status, b'"allowed":true' in answer) == (200, True), (status, answer)
 
 
@@ -89,15 +91,15 @@ def open_connections(url: str, count: int) -> Iterator[None]:
     parts = urlsplit(url)
     with ExitStack() as stack:
         for _ in range(count):
-            place = (parts.hostname, parts.port)
-            stack.enter_context(socket.create_connection(place, timeout=10))  # type: ignore[arg-type]
+            address = (parts.hostname, parts.port)
+            stack.enter_context(socket.create_connection(address, timeout=10))  # type: ignore[arg-type]
         yield
 
 
 @contextmanager
 def idle_connections(url: str, count: int) -> Iterator[None]:
     """So many connections that have shaken hands and say nothing."""
-    parts, context = urlsplit(url), _trusting()
+    parts, context = urlsplit(url), _unverified_context()
     assert parts.hostname is not None
     assert parts.port is not None
     with ExitStack() as stack:
@@ -107,5 +109,5 @@ def idle_connections(url: str, count: int) -> Iterator[None]:
         yield
 
 
-def _trusting() -> ssl.SSLContext:
+def _unverified_context() -> ssl.SSLContext:
     return ssl._create_unverified_context()  # noqa: S323 - a forger does not care

@@ -13,7 +13,7 @@ from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 def claim(mirrored: MirroredNamespace) -> str:
     """The claim of this destination in this cluster."""
-    found = json.loads(mirrored.desk.api.request("/api/v1/namespaces/kube-system").text)
+    found = json.loads(mirrored.cluster.api.request("/api/v1/namespaces/kube-system").text)
     return (
         f"claim: v1\ncluster: {found['metadata']['uid']}\n"
         f"destination: {mirrored.namespace}/destination\nemitter: e1\nlayout: seed\n"
@@ -26,6 +26,6 @@ def write_leftover_folder(
     """A claimed folder with files of objects that are no more; `plurals` by kind."""
     files = {".windlass-claim": claim(mirrored)}
     for document in documents:
-        place = f"{document['apiVersion']}/{plurals[document['kind']]}/{mirrored.namespace}"
-        files[f"{place}/{document['metadata']['name']}.yaml"] = yaml.safe_dump(document)
+        folder = f"{document['apiVersion']}/{plurals[document['kind']]}/{mirrored.namespace}"
+        files[f"{folder}/{document['metadata']['name']}.yaml"] = yaml.safe_dump(document)
     commit_files(mirrored.path, {f"{mirrored.folder}/{path}": text for path, text in files.items()})

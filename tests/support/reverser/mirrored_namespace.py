@@ -30,7 +30,7 @@ _TOPOLOGICAL = pygit2.enums.SortMode.TOPOLOGICAL
 class KubectlUser:
     """Somebody with a certificate and kubectl."""
 
-    desk: LocalCluster
+    cluster: LocalCluster
     name: str
     namespace: str = "default"
 
@@ -41,14 +41,14 @@ class KubectlUser:
         return done.stdout
 
     def try_kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        path = self.desk.directory / "people" / f"{self.name}.kubeconfig"
+        path = self.cluster.directory / "people" / f"{self.name}.kubeconfig"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
             groups = ("system:masters",) if self.name == "admin" else ("dev",)
-            made = self.desk.user_kubeconfig(self.name, groups)
+            made = self.cluster.user_kubeconfig(self.name, groups)
             path.write_bytes(made.read_bytes())
         return subprocess.run(
-            [str(self.desk.kubectl), f"--kubeconfig={path}", f"-n{self.namespace}", *arguments],
+            [str(self.cluster.kubectl), f"--kubeconfig={path}", f"-n{self.namespace}", *arguments],
             input=stdin,
             capture_output=True,
             text=True,
@@ -62,8 +62,8 @@ class KubectlUser:
         return self.kubectl("apply", *flags, "-f", "-", stdin=text)
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-o", "json"))
-        return found
+        obj: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return obj
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Commit:
 class MirroredNamespace:
     """One namespace, its repository on a real git server, and the objects that join them."""
 
-    desk: LocalCluster
+    cluster: LocalCluster
     served: RunningGitServer
     namespace: str
     repository: str
@@ -99,11 +99,11 @@ class MirroredNamespace:
     _files: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.admin = self.person("admin")
+        self.admin = self.user("admin")
         self.path = self.served.create(self.repository)
 
-    def person(self, name: str) -> KubectlUser:
-        return KubectlUser(self.desk, name, self.namespace)
+    def user(self, name: str) -> KubectlUser:
+        return KubectlUser(self.cluster, name, self.namespace)
 
     def configured(
         self,
@@ -177,16 +177,18 @@ class MirroredNamespace:
     def await_condition(
         self, kind: str, name: str, reason: str, *, type_: str = "Ready", seconds: float = 20.0
     ) -> dict[str, Any]:
-        def seen() -> dict[str, Any]:
-            row.clear()
-            row.update(self.condition(kind, name, type_))
-            return row if row.get("reason") == reason else {}
+        def matching_condition() -> dict[str, Any]:
+            condition.clear()
+            condition.update(self.condition(kind, name, type_))
+            return condition if condition.get("reason") == reason else {}
 
-        row: dict[str, Any] = {}
+        condition: dict[str, Any] = {}
         try:
-            return eventually(seen, f"{kind} {name} {type_}={reason}", seconds=seconds)
+            return eventually(
+                matching_condition, f"{kind} {name} {type_}={reason}", seconds=seconds
+            )
         except AssertionError as error:
-            raise AssertionError(f"{error}; it is {row}") from None
+            raise AssertionError(f"{error}; it is {condition}") from None
 
     def await_synced(self) -> None:
         self.await_condition("watchrule", "rule", "Ready")
@@ -216,14 +218,14 @@ class MirroredNamespace:
         known = self._commits.get(tip)
         if known is None:
             walk = self._opened.walk(pygit2.Oid(hex=tip), _TOPOLOGICAL)
-            known = [_commit(one) for one in walk]
+            known = [_commit(commit) for commit in walk]
             self._commits = {tip: known}
         return [*known]
 
     def tip(self) -> str:
         """The branch's newest commit, read without a child: who waits looks often."""
-        found = self._opened.references.get(f"refs/heads/{self.branch}")
-        return "" if found is None else str(found.target)
+        reference = self._opened.references.get(f"refs/heads/{self.branch}")
+        return "" if reference is None else str(reference.target)
 
     @functools.cached_property
     def _opened(self) -> pygit2.Repository:
@@ -250,15 +252,15 @@ class MirroredNamespace:
             return {}
         folder = tree[self.folder]
         assert isinstance(folder, pygit2.Tree)
-        found = http_server.tree_contents(folder)
-        return {path: text for path, text in found if path.rpartition("/")[2] != _CLAIM}
+        contents = http_server.tree_contents(folder)
+        return {path: text for path, text in contents if path.rpartition("/")[2] != _CLAIM}
 
     def file(self, path: str) -> str:
         return self.git("show", f"{self.branch}:{self.folder}/{path}")
 
     def await_commit(self, subject: str, *, seconds: float = 20.0) -> Commit:
         return eventually(
-            lambda: next((one for one in self.commits() if one.subject == subject), None),
+            lambda: next((commit for commit in self.commits() if commit.subject == subject), None),
             f"a commit {subject!r} (have {self.subjects()[:6]})",
             seconds=seconds,
         )
@@ -272,7 +274,7 @@ class MirroredNamespace:
         }
 
 
-def _commit(found: pygit2.Commit) -> Commit:
-    subject = found.message.partition("\n\n")[0].replace("\n", " ").strip()
-    author = found.author
-    return Commit(str(found.id), author.name, author.email, subject, found.message.strip("\n"))
+def _commit(commit: pygit2.Commit) -> Commit:
+    subject = commit.message.partition("\n\n")[0].replace("\n", " ").strip()
+    author = commit.author
+    return Commit(str(commit.id), author.name, author.email, subject, commit.message.strip("\n"))

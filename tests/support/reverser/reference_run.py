@@ -31,13 +31,13 @@ class ReferenceRun:
     def configure(self) -> None:
         self.mirrored.configured(RESOURCES, wait=False)
 
-    def tell(self, settled: Callable[[int], bool]) -> None:
+    def run_steps(self, settled: Callable[[int], bool]) -> None:
         """All steps; each waits until `settled` says that its number is done with."""
         for number, step in enumerate((self._create, self._change, self._remove)):
             step()
             eventually(lambda: settled(number), f"step {number}", seconds=30.0)  # noqa: B023
 
-    def has(self, number: int) -> bool:
+    def is_in_git(self, number: int) -> bool:
         """Whether Git shows what step `number` did."""
         shown, tree = _SHOWN[number], self.tree()
         right = all(text in tree.get(path, "") for path, text in shown.items())

@@ -71,10 +71,10 @@ _KINDS = {
 
 def documents(types: dict[str, dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
     """One object named `web` of each type."""
-    found = []
-    for place, body in types.items():
-        api_version, _, plural = place.rpartition("/")
+    objects = []
+    for type_path, body in types.items():
+        api_version, _, plural = type_path.rpartition("/")
         kind = _KINDS.get(plural, plural.removesuffix("s").capitalize())
         metadata = {"name": "web", "namespace": namespace, "labels": {"app": "web"}}
-        found.append({"apiVersion": api_version, "kind": kind, "metadata": metadata, **body})
-    return found
+        objects.append({"apiVersion": api_version, "kind": kind, "metadata": metadata, **body})
+    return objects

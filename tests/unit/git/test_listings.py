@@ -18,7 +18,7 @@ from windlass.git.runner import Git
 REMOTE = Remote.parse("https://host/a")
 
 
-class HandClock:
+class ManualClock:
     def __init__(self) -> None:
         self.seconds = 0.0
 
@@ -62,13 +62,13 @@ async def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 @pytest.fixture
-async def clock() -> HandClock:
+async def clock() -> ManualClock:
     """A clock that stands until moved."""
-    return HandClock()
+    return ManualClock()
 
 
 @pytest.fixture
-async def listings(clock: HandClock, asked: Asked) -> RefListings:
+async def listings(clock: ManualClock, asked: Asked) -> RefListings:
     """Listings that ask the stand-in."""
     return RefListings(Git(), clock)
 
@@ -87,7 +87,7 @@ async def test_ten_askers_make_one_question(listings: RefListings, asked: Asked)
 
 
 async def test_age_endpoint_and_credential_decide(
-    listings: RefListings, asked: Asked, clock: HandClock
+    listings: RefListings, asked: Asked, clock: ManualClock
 ) -> None:
     """A young answer is enough; another credential or path never shares."""
     await listings.get(REMOTE, max_age_seconds=60)
@@ -188,7 +188,7 @@ async def test_the_impatient_do_not_wait_for_the_window(
 
 @pytest.mark.looptime
 async def test_a_young_answer_under_way_is_enough(
-    listings: RefListings, asked: Asked, clock: HandClock
+    listings: RefListings, asked: Asked, clock: ManualClock
 ) -> None:
     """Who would take an answer of that age waits for it instead of asking again."""
     asked.gate.clear()
@@ -203,7 +203,7 @@ async def test_a_young_answer_under_way_is_enough(
 
 
 async def test_what_others_want_is_asked_for_by_whoever_asks(
-    asked: Asked, clock: HandClock
+    asked: Asked, clock: ManualClock
 ) -> None:
     """Askers with different wants do not take turns; a name nobody expected costs a question."""
     expected = {"refs/heads/a", "refs/heads/b", "refs/tags/b"}
@@ -225,7 +225,7 @@ async def test_what_others_want_is_asked_for_by_whoever_asks(
 
 
 async def test_a_name_that_is_not_asked_for_joins_the_next_question(
-    asked: Asked, clock: HandClock
+    asked: Asked, clock: ManualClock
 ) -> None:
     """Those who come meanwhile share one follow-up with all of their names (GRF-3)."""
     listings = RefListings(Git(), clock)
@@ -246,7 +246,7 @@ async def test_a_name_that_is_not_asked_for_joins_the_next_question(
     assert asked.wants == [{"refs/heads/a"}, {"refs/heads/b", "refs/heads/c"}]
 
 
-async def test_many_names_ask_for_all_branches_and_tags(asked: Asked, clock: HandClock) -> None:
+async def test_many_names_ask_for_all_branches_and_tags(asked: Asked, clock: ManualClock) -> None:
     """Then everybody is served by that answer, whatever the name."""
     names = frozenset(f"refs/{kind}/{n}" for kind in ("heads", "tags") for n in range(33))
     listings = RefListings(Git(), clock)
@@ -280,7 +280,7 @@ async def test_spellings_of_one_repository_share(listings: RefListings, asked: A
     assert asked.count == 2
 
 
-async def test_who_is_served_by_another_is_counted(clock: HandClock, asked: Asked) -> None:
+async def test_who_is_served_by_another_is_counted(clock: ManualClock, asked: Asked) -> None:
     """An answer that is kept, one under way and one that is gathered for count alike."""
     shared: list[int] = []
     listings = RefListings(Git(), clock)

@@ -51,8 +51,8 @@ def test_prune_decides_which_removals_are_done(
     prune: PruneMode, observed: bool, goes: bool
 ) -> None:
     """SNP-6: files are written in every mode; a mask that hides the removal is told first."""
-    said = file_operation.skip_reason("DELETE", ALL, prune=prune, observed=observed)
-    assert said == (None if goes else "PruneRetained")
+    reason = file_operation.skip_reason("DELETE", ALL, prune=prune, observed=observed)
+    assert reason == (None if goes else "PruneRetained")
     assert file_operation.skip_reason("UPDATE", ALL, prune=prune, observed=observed) is None
     masked = file_operation.skip_reason(
         "DELETE", frozenset({"CREATE"}), prune=prune, observed=observed

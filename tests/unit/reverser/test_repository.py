@@ -36,7 +36,7 @@ READY = {
 
 
 @dataclass
-class World:
+class FakeRemote:
     """One GitRepoConfig, and a remote that answers as told."""
 
     spec: dict[str, Any] = field(default_factory=lambda: {"repoUrl": HTTPS})
@@ -67,103 +67,103 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def remote() -> FakeRemote:
     """A remote in order."""
-    return World()
+    return FakeRemote()
 
 
 @pytest.fixture
-def repositories(world: World) -> RepositoryReconciler:
+def repositories(remote: FakeRemote) -> RepositoryReconciler:
     """The reconciler under test."""
     cache = SimpleNamespace(
-        repositories=world, repository=world.repository, destinations_for=lambda _: ()
+        repositories=remote, repository=remote.repository, destinations_for=lambda _: ()
     )
     return RepositoryReconciler(
         cast("Api", None),
         cast("ReverserCache", cache),
         cast(
             "GitService",
-            SimpleNamespace(settings=GitSettings(), listings=SimpleNamespace(get=world.listing)),
+            SimpleNamespace(settings=GitSettings(), listings=SimpleNamespace(get=remote.listing)),
         ),
         PendingCalls(lambda _: None),
         SystemClock(),
         check_seconds=60.0,
-        on_change=world.changed.append,
+        on_change=remote.changed.append,
     )
 
 
 async def test_a_change_or_a_request_wants_a_fresh_answer(
-    world: World, repositories: RepositoryReconciler
+    remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
     """REP-1: what others asked a moment ago does for a new config and for an idle pass only."""
     await repositories.reconcile(KEY)
     await repositories.reconcile(KEY)
-    world.generation = 2
+    remote.generation = 2
     await repositories.reconcile(KEY)
-    world.annotations = {"windlass.dev/requestedAt": "now"}
+    remote.annotations = {"windlass.dev/requestedAt": "now"}
     await repositories.reconcile(KEY)
     await repositories.reconcile(KEY)
-    assert world.ages == [59.0, 59.0, 0.0, 0.0, 59.0]
+    assert remote.ages == [59.0, 59.0, 0.0, 0.0, 59.0]
 
 
 async def test_a_new_repository_is_being_checked(
-    world: World, repositories: RepositoryReconciler
+    remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
     """2.1: Checking is said once, before the remote is asked, and not after a restart."""
-    world.ready = None
+    remote.ready = None
     first, second = await repositories.reconcile(KEY), await repositories.reconcile(KEY)
     assert first.ready is not None
     assert second.ready is not None
     assert (first.ready.status, first.ready.reason) == ("Unknown", "Checking")
     assert second.ready.reason == "BranchFound"
-    assert len(world.ages) == 1
+    assert len(remote.ages) == 1
 
 
 async def test_a_failure_is_repeated_until_something_changes(
-    world: World, repositories: RepositoryReconciler
+    remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
     """A remote that does not answer is not hammered, but whoever asks is served at once."""
-    world.away = True
+    remote.away = True
     for _ in range(3):
         outcome = await repositories.reconcile(KEY)
         assert outcome.ready is not None
         assert outcome.ready.reason == "ConnectionFailed"
-    assert len(world.ages) == 1
-    world.away, world.annotations = False, {"windlass.dev/requestedAt": "now"}
+    assert len(remote.ages) == 1
+    remote.away, remote.annotations = False, {"windlass.dev/requestedAt": "now"}
     outcome = await repositories.reconcile(KEY)
     assert outcome.ready is not None
     assert outcome.ready.reason == "BranchFound"
 
 
 async def test_nothing_goes_on_to_an_address_that_was_taken_away(
-    world: World, repositories: RepositoryReconciler
+    remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
     """A new repoUrl that does not answer ends the writing to the old one."""
     await repositories.reconcile(KEY)
-    world.away = True
-    world.generation, world.spec = 2, {"repoUrl": "https://git.example.org/b"}
-    world.changed.clear()
+    remote.away = True
+    remote.generation, remote.spec = 2, {"repoUrl": "https://git.example.org/b"}
+    remote.changed.clear()
     await repositories.reconcile(KEY)
     assert repositories.reachable(KEY) is None
-    assert world.changed == [KEY]
+    assert remote.changed == [KEY]
 
 
 async def test_a_remote_that_is_away_for_a_while_stays_known(
-    world: World, repositories: RepositoryReconciler
+    remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
     """An outage takes nothing away: destinations keep what waits and say so themselves."""
     await repositories.reconcile(KEY)
-    world.away, world.generation = True, 2
+    remote.away, remote.generation = True, 2
     await repositories.reconcile(KEY)
     assert repositories.reachable(KEY) is not None
 
 
 async def test_an_address_that_is_refused_is_forgotten(
-    world: World, repositories: RepositoryReconciler
+    remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
     """InsecureTransport: a change to http for a host that is not listed stops all writing."""
     await repositories.reconcile(KEY)
-    world.spec = {"repoUrl": "http://git.example.org/a"}
+    remote.spec = {"repoUrl": "http://git.example.org/a"}
     with pytest.raises(Stalled, match="insecure"):
         await repositories.reconcile(KEY)
     assert repositories.reachable(KEY) is None

@@ -138,22 +138,22 @@ def live(name: str) -> dict[str, Any]:
     return value
 
 
-def lost(before: Any, after: Any, place: str = "") -> Iterator[str]:
+def lost_fields(before: Any, after: Any, field_path: str = "") -> Iterator[str]:
     """The places of `before` that `after` lacks; anything changed or added is marked."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before.keys() | after.keys():
-            here = f"{place}/{key.replace('/', '?')}".removeprefix("/")
+            here = f"{field_path}/{key.replace('/', '?')}".removeprefix("/")
             if key not in after:
                 yield here
             elif key not in before:
                 yield f"added {here}"
             else:
-                yield from lost(before[key], after[key], here)
+                yield from lost_fields(before[key], after[key], here)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, pair in enumerate(zip(before, after, strict=True)):
-            yield from lost(*pair, f"{place}/{number}")
+            yield from lost_fields(*pair, f"{field_path}/{number}")
     elif before != after:
-        yield f"changed {place}"
+        yield f"changed {field_path}"
 
 
 def test_there_is_a_fixture_for_every_kind() -> None:
@@ -167,9 +167,11 @@ def test_only_listed_fields_are_lost(name: str) -> None:
     """Cleaning takes the fields of the specification and leaves every other as it was."""
     obj = live(name)
     allowed = ALWAYS + OF_KIND.get(obj["kind"], ())
-    gone = set(lost(obj, sanitize.sanitize_object(obj)))
+    gone = set(lost_fields(obj, sanitize.sanitize_object(obj)))
     unexpected = {
-        place for place in gone if not any(fnmatch.fnmatchcase(place, rule) for rule in allowed)
+        field_path
+        for field_path in gone
+        if not any(fnmatch.fnmatchcase(field_path, rule) for rule in allowed)
     }
     assert unexpected == set()
 
@@ -197,7 +199,7 @@ def test_nothing_of_this_one_server_is_left(name: str) -> None:
 
 @pytest.mark.scenario("A42")
 @pytest.mark.parametrize(
-    ("name", "place", "value"),
+    ("name", "field_path", "value"),
     [
         ("storageclasses.storage.k8s.io", "provisioner", "csi.example.org"),
         ("priorityclasses.scheduling.k8s.io", "value", 1000),
@@ -212,9 +214,9 @@ def test_nothing_of_this_one_server_is_left(name: str) -> None:
         ("gadgets.mirror.example.org", "foo", {"bar": [1, 2.5, "no", None]}),
     ],
 )
-def test_fields_outside_spec_survive(name: str, place: str, value: object) -> None:
+def test_fields_outside_spec_survive(name: str, field_path: str, value: object) -> None:
     """Kinds that keep their intent at the top level keep it in Git."""
-    assert sanitize.sanitize_object(live(name))[place] == value
+    assert sanitize.sanitize_object(live(name))[field_path] == value
 
 
 @pytest.mark.scenario("A43")

@@ -78,9 +78,9 @@ def test_unverified_transport_is_a_condition_of_its_own() -> None:
 def test_what_may_pass_reconciles_and_what_cannot_stalls() -> None:
     """A dead remote is tried again, a changed host key waits for a person."""
     passing = status.repository_unreachable(Retryable("ConnectionFailed", "x"), "h", after=3.0)
-    standing = status.repository_unreachable(Stalled("HostKeyMismatch", "x"), "h", after=3.0)
+    outcome = status.repository_unreachable(Stalled("HostKeyMismatch", "x"), "h", after=3.0)
     assert (passing.reconciling, passing.stalled) == (True, False)
-    assert (standing.reconciling, standing.stalled) == (False, True)
+    assert (outcome.reconciling, outcome.stalled) == (False, True)
 
 
 def test_a_destination_without_rules_is_synced() -> None:
@@ -141,9 +141,9 @@ def test_a_destination_says_what_it_waits_for() -> None:
 
 def test_trouble_is_the_reason() -> None:
     """Ready repeats the reason and message of what is in the way."""
-    trouble = Stalled("PushRejected", "the hook said no")
+    error = Stalled("PushRejected", "the hook said no")
     outcome = reverser_status.destination_outcome(
-        DestinationProgress(has_worker=True, is_open=True, error=trouble)
+        DestinationProgress(has_worker=True, is_open=True, error=error)
     )
     assert (_ready(outcome).status, _ready(outcome).reason) == ("False", "PushRejected")
     assert outcome.stalled
@@ -191,20 +191,23 @@ def test_a_failing_group_is_named_and_takes_no_blame_for_a_typo() -> None:
     """Only an entry of the group itself is degraded; a typo is not served, whoever fails."""
     typo, hidden = Unresolved("configmapz", "NotServed"), Unresolved("a.io/*", "DiscoveryDegraded")
 
-    def said(*rows: Unresolved, failed: tuple[str, ...] = ("a.io",)) -> tuple[str, str]:
+    def ready_condition(*rows: Unresolved, failed: tuple[str, ...] = ("a.io",)) -> tuple[str, str]:
         row = _rule(RuleResolution((_ONE,), rows), failed=failed).conditions[0]
         return row.reason, row.message
 
-    reason, text = said(typo)
+    reason, text = ready_condition(typo)
     assert reason == "PartlyResolved"
     assert text == (
         "unresolved: configmapz (NotServed); API group a.io cannot be discovered; "
         "check its APIService"
     )
-    assert said(typo, failed=()) == ("PartlyResolved", "unresolved: configmapz (NotServed)")
-    assert said(hidden)[0] == "DiscoveryDegraded"
-    assert "API groups a.io, core cannot be" in said(hidden, failed=("a.io", ""))[1]
-    assert "API group" not in said(Unresolved("events", "NeverMirrored"))[1]
+    assert ready_condition(typo, failed=()) == (
+        "PartlyResolved",
+        "unresolved: configmapz (NotServed)",
+    )
+    assert ready_condition(hidden)[0] == "DiscoveryDegraded"
+    assert "API groups a.io, core cannot be" in ready_condition(hidden, failed=("a.io", ""))[1]
+    assert "API group" not in ready_condition(Unresolved("events", "NeverMirrored"))[1]
 
 
 def test_a_rule_is_ready_only_with_its_destination() -> None:
@@ -241,16 +244,16 @@ def _row(type_: str, status: Status, reason: str) -> Condition:
 
 
 @pytest.mark.parametrize(
-    ("standing", "status"),
+    ("reason", "status"),
     [("Starting", "False"), ("Receiving", "True"), ("NoAdmissionCalls", "False")],
 )
-def test_attribution_is_said_from_the_start(standing: AttributionState, status: str) -> None:
+def test_attribution_is_said_from_the_start(reason: AttributionState, status: str) -> None:
     """2.2: Starting until records are complete, then Receiving, or NoAdmissionCalls."""
     outcome = reverser_status.destination_outcome(
-        DestinationProgress(is_open=True, attributed=standing)
+        DestinationProgress(is_open=True, attributed=reason)
     )
     rows = [row for row in outcome.conditions if row.type == "Attributed"]
-    assert [(row.status, row.reason) for row in rows] == [(status, standing)]
+    assert [(row.status, row.reason) for row in rows] == [(status, reason)]
 
 
 def test_a_start_that_nobody_suffers_from_is_not_written() -> None:
@@ -269,15 +272,15 @@ def test_events_of_attribution_are_transitions() -> None:
     lost = DestinationProgress(is_open=True, attributed="NoAdmissionCalls")
     back, starting = replace(lost, attributed="Receiving"), replace(lost, attributed="Starting")
     synced = _row("Synced", "True", "Synced")
-    heard = _row("Attributed", "True", "Receiving")
+    receiving = _row("Attributed", "True", "Receiving")
     silent = _row("Attributed", "False", "NoAdmissionCalls")
     begun = _row("Attributed", "False", "Starting")
-    assert _events(lost, synced, heard) == ["AttributionLost"]
+    assert _events(lost, synced, receiving) == ["AttributionLost"]
     assert _events(lost, synced, silent) == []
     assert _events(back, synced, silent) == ["AttributionRecovered"]
     assert _events(back, synced) == []
     assert _events(back, synced, begun) == []
-    assert _events(starting, synced, heard) == []
+    assert _events(starting, synced, receiving) == []
     assert _events(lost, synced, begun) == ["AttributionLost"]
 
 

@@ -25,7 +25,7 @@ class LoopClock:
         return START + timedelta(seconds=self.monotonic())
 
 
-class HandClock:
+class ManualClock:
     """A clock that moves when it is told to."""
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ class FakeApi:
         assert field_manager
         metadata = obj["metadata"]
         await self._begin("create", metadata["name"])
-        place = (gvr.resource, metadata.get("namespace", ""), metadata["name"])
-        if place in self.objects:
-            raise AlreadyExists(409, "AlreadyExists", f"{place} exists")
-        return await self._store(place, obj)
+        key = (gvr.resource, metadata.get("namespace", ""), metadata["name"])
+        if key in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", f"{key} exists")
+        return await self._store(key, obj)
 
     async def replace(self, gvr: GVR, obj: dict[str, Any], *, field_manager: str) -> dict[str, Any]:
         assert field_manager
@@ -69,8 +69,8 @@ class FakeApi:
         await self._begin("replace", metadata["name"])
         known = self._find(gvr, metadata["name"], metadata.get("namespace", ""))
         self._check(known, metadata.get("resourceVersion"))
-        place = (gvr.resource, metadata.get("namespace", ""), metadata["name"])
-        return await self._store(place, obj)
+        key = (gvr.resource, metadata.get("namespace", ""), metadata["name"])
+        return await self._store(key, obj)
 
     async def merge_patch(
         self,
@@ -96,8 +96,8 @@ class FakeApi:
         self.version += 1
         metadata = {**obj["metadata"], "resourceVersion": str(self.version)}
         stored = {**copy.deepcopy(obj), "metadata": metadata}
-        place = (gvr.resource, metadata.get("namespace", ""), metadata["name"])
-        self.objects[place] = stored
+        key = (gvr.resource, metadata.get("namespace", ""), metadata["name"])
+        self.objects[key] = stored
         return copy.deepcopy(stored)
 
     async def _begin(self, verb: str, name: str) -> None:
@@ -107,11 +107,11 @@ class FakeApi:
         if self.faults:
             raise self.faults.pop(0)
 
-    async def _store(self, place: tuple[str, str, str], obj: dict[str, Any]) -> dict[str, Any]:
+    async def _store(self, key: tuple[str, str, str], obj: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
         stored = copy.deepcopy(obj)
         stored["metadata"]["resourceVersion"] = str(self.version)
-        self.objects[place] = stored
+        self.objects[key] = stored
         if self.answer_latency:
             await asyncio.sleep(self.answer_latency)
         return copy.deepcopy(stored)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.runtime.fakes import FakeApi, HandClock, thing
+from tests.unit.runtime.fakes import FakeApi, ManualClock, thing
 from windlass.base.redaction import process
 from windlass.kube.errors import Forbidden
 from windlass.runtime.events import EventRecorder, ObjectRef, cut_note
@@ -16,7 +16,7 @@ COMPONENT = "windlass.dev/reverser"
 
 def recorder(api: FakeApi) -> EventRecorder:
     """A recorder with a clock that stands."""
-    return EventRecorder(api, COMPONENT, instance="here", clock=HandClock())
+    return EventRecorder(api, COMPONENT, instance="here", clock=ManualClock())
 
 
 async def test_an_event_regards_its_object() -> None:

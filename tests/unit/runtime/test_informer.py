@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.unit.runtime.fakes import HandClock, observed
+from tests.unit.runtime.fakes import ManualClock, observed
 from windlass.kube.reflector import (
     Interrupted,
     Observed,
@@ -31,7 +31,7 @@ class Told:
 
     def __init__(self, keep: Literal["bytes", "digest"] = "bytes", source: Any = None) -> None:
         self.changes: list[str] = []
-        self.clock = HandClock()
+        self.clock = ManualClock()
         more = {"source": source} if source else {}
         self.informer = Informer(
             None,  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.fakes import FakeApi, HandClock, thing
+from tests.unit.runtime.fakes import FakeApi, ManualClock, thing
 from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, Unavailable
 from windlass.objects.names import GVR, Key
@@ -29,7 +29,7 @@ class World:
     def __init__(self, **fields: Any) -> None:
         self.api = FakeApi()
         self.cache: dict[Key, bytes] = {}
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.reporter = Reporter(
             self.api,
             THINGS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.fakes import HandClock
+from tests.unit.runtime.fakes import ManualClock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.gateways.controller.ref_poller import PollQuery, PollResult, RefPoller
 from windlass.git.credentials import ANONYMOUS
@@ -41,7 +41,7 @@ class _Resolver:
 
 class _World:
     def __init__(self) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.resolver = _Resolver()
         self.queued: list[Key] = []
         self.results: list[str] = []

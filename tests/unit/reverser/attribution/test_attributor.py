@@ -23,9 +23,9 @@ _DROPPED = "gitopsreverser_kv_evictions_total"
 def test_calls_that_left_no_record_are_counted() -> None:
     """ATT-2: what the witness's queue could not take is in the metrics, and is a loss."""
     registry, records = CollectorRegistry(), AdmissionRecords()
-    witnesses = Attributor(records, MirrorMetrics(ReverserMetrics(registry)), SystemClock())
-    witnesses.add_gap(1.0, 2.0, 7)
-    witnesses.add_gap(5.0, 6.0, 0)
+    attributor = Attributor(records, MirrorMetrics(ReverserMetrics(registry)), SystemClock())
+    attributor.add_gap(1.0, 2.0, 7)
+    attributor.add_gap(5.0, 6.0, 0)
     assert registry.get_sample_value(_DROPPED, {"reason": "overflow"}) == 7
     assert records.has_gap(0.0, 1.5)
     assert records.has_gap(5.5, 7.0)
@@ -36,23 +36,23 @@ MAPS = GVR("", "v1", "configmaps")
 HERE = Key("ns", "destination")
 
 
-def _witnesses(**given: Any) -> tuple[Attributor, asyncio.Queue[str]]:
+def _attributor(**given: Any) -> tuple[Attributor, asyncio.Queue[str]]:
     """Witnesses that fall silent for nobody, and what was to be said when it turned."""
-    told: asyncio.Queue[str] = asyncio.Queue()
-    tally = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
-    found = Attributor(
+    states: asyncio.Queue[str] = asyncio.Queue()
+    metrics = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
+    attributor = Attributor(
         AdmissionRecords(),
-        tally,
+        metrics,
         SystemClock(),
         silence_seconds=float("inf"),
-        on_state_change=lambda: told.put_nowait(found.state),
+        on_state_change=lambda: states.put_nowait(attributor.state),
         **given,
     )
-    return found, told
+    return attributor, states
 
 
-async def _next(told: asyncio.Queue[str]) -> str:
-    return await asyncio.wait_for(told.get(), 5)
+async def _next(states: asyncio.Queue[str]) -> str:
+    return await asyncio.wait_for(states.get(), 5)
 
 
 def _change(**given: Any) -> Observation:
@@ -68,29 +68,29 @@ async def test_records_are_complete_when_we_serve_and_are_asked(
 ) -> None:
     """0.8: Starting until then, and every change of that time says so."""
     monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
-    witnesses, told = _witnesses()
+    attributor, states = _attributor()
     now = SystemClock().monotonic()
-    steps = [lambda: witnesses.set_serving(True), lambda: witnesses.set_registered(True)]
+    steps = [lambda: attributor.set_serving(True), lambda: attributor.set_registered(True)]
     steps[order == "asked first"]()
-    assert (witnesses.state, witnesses.is_settling(HERE)) == ("Starting", True)
-    witnesses.add_gap(0.0, now, 0)
-    assert witnesses.judge(_change(received=now)).reason == "Starting"
+    assert (attributor.state, attributor.is_settling(HERE)) == ("Starting", True)
+    attributor.add_gap(0.0, now, 0)
+    assert attributor.judge(_change(received=now)).reason == "Starting"
     steps[order != "asked first"]()
     early = SystemClock().monotonic()
-    assert await _next(told) == "Receiving"
-    assert witnesses.judge(_change()).reason == "NoRecord"
-    witnesses.add_gap(early, early + 100, 0)
-    assert witnesses.judge(_change(received=early + 10)).reason == "RecordsLost"
+    assert await _next(states) == "Receiving"
+    assert attributor.judge(_change()).reason == "NoRecord"
+    attributor.add_gap(early, early + 100, 0)
+    assert attributor.judge(_change(received=early + 10)).reason == "RecordsLost"
 
 
 async def test_a_change_without_an_author_makes_the_start_worth_a_word() -> None:
     """Before, a status that says Ready is left alone."""
-    witnesses, told = _witnesses()
-    witnesses.record_write(HERE, Identity(MAPS, "ns", "one"))
-    witnesses.record_write(HERE, Identity(MAPS, "ns", "two"))
-    assert [told.get_nowait() for _ in range(told.qsize())] == ["Starting"]
-    assert not witnesses.is_settling(HERE)
-    assert witnesses.is_settling(Key("ns", "elsewhere"))
+    attributor, states = _attributor()
+    attributor.record_write(HERE, Identity(MAPS, "ns", "one"))
+    attributor.record_write(HERE, Identity(MAPS, "ns", "two"))
+    assert [states.get_nowait() for _ in range(states.qsize())] == ["Starting"]
+    assert not attributor.is_settling(HERE)
+    assert attributor.is_settling(Key("ns", "elsewhere"))
 
 
 async def test_while_the_api_server_is_not_told_to_ask_all_is_lost(
@@ -98,20 +98,20 @@ async def test_while_the_api_server_is_not_told_to_ask_all_is_lost(
 ) -> None:
     """Nobody is credited from just before it was noticed until it has had time to reload."""
     monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
-    witnesses, told = _witnesses()
-    witnesses.set_serving(True)
-    witnesses.set_registered(True)
-    assert await _next(told) == "Receiving"
-    assert witnesses.judge(_change()).reason == "NoRecord"
-    witnesses.set_registered(False)
-    assert witnesses.judge(_change()).reason == "RecordsLost"
-    witnesses.set_registered(True)
-    assert witnesses.judge(_change()).reason == "RecordsLost"
-    witnesses.set_serving(False)
+    attributor, states = _attributor()
+    attributor.set_serving(True)
+    attributor.set_registered(True)
+    assert await _next(states) == "Receiving"
+    assert attributor.judge(_change()).reason == "NoRecord"
+    attributor.set_registered(False)
+    assert attributor.judge(_change()).reason == "RecordsLost"
+    attributor.set_registered(True)
+    assert attributor.judge(_change()).reason == "RecordsLost"
+    attributor.set_serving(False)
 
 
 def test_what_is_deleted_with_its_definition_is_nobodys() -> None:
     """The API server asks nobody about these, so no record could contradict a forged one."""
-    witnesses, _ = _witnesses(definition_deleted=lambda gvr: gvr == MAPS)
-    assert witnesses.judge(_change(operation="DELETE")).reason == "DefinitionDeleted"
-    assert witnesses.judge(_change()).reason == "NoRecord"
+    attributor, _ = _attributor(definition_deleted=lambda gvr: gvr == MAPS)
+    assert attributor.judge(_change(operation="DELETE")).reason == "DefinitionDeleted"
+    assert attributor.judge(_change()).reason == "NoRecord"

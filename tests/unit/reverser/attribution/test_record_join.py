@@ -39,7 +39,7 @@ def scale(user: str = "alice", replicas: int = 3, **given: Any) -> AdmissionReco
     return record(user, subresource="scale", content=None, replicas=replicas, **given)
 
 
-def seen(**given: Any) -> Observation:
+def observed_change(**given: Any) -> Observation:
     """A change from version 7 to the new content."""
     settings: dict[str, Any] = {
         "uid": "u1",
@@ -56,39 +56,41 @@ def verdict(
     observation: Observation, *records: AdmissionRecord, lost: bool = False
 ) -> tuple[str, str]:
     """The tier and the user, or the tier and the reason where there is none."""
-    found = judge_change(observation, records, lost=lost)
-    assert (found.actor is None) == (found.tier == "unresolved") == bool(found.reason)
-    return found.tier, found.actor.user if found.actor is not None else found.reason
+    result = judge_change(observation, records, lost=lost)
+    assert (result.actor is None) == (result.tier == "unresolved") == bool(result.reason)
+    return result.tier, result.actor.user if result.actor is not None else result.reason
 
 
 def test_update_with_equal_content_is_exact() -> None:
     """ATT-4: uid, predecessor and content prove the author, with claims if there are any."""
-    found = judge_change(seen(), [record(email="a@example.com", display_name="Alice")], lost=False)
-    assert found.tier == "exact"
-    assert found.actor is not None
-    assert (found.actor.email, found.actor.display_name) == ("a@example.com", "Alice")
+    result = judge_change(
+        observed_change(), [record(email="a@example.com", display_name="Alice")], lost=False
+    )
+    assert result.tier == "exact"
+    assert result.actor is not None
+    assert (result.actor.email, result.actor.display_name) == ("a@example.com", "Alice")
 
 
 def test_attempt_with_other_content_is_somebody_elses() -> None:
     """ATT-4: a rejected attempt beside the real one is not credited."""
     attempt = record("mallory", content=OLD)
-    assert verdict(seen(), attempt, record("bob")) == ("exact", "bob")
-    assert verdict(seen(), attempt) == ("unresolved", "ContentMismatch")
+    assert verdict(observed_change(), attempt, record("bob")) == ("exact", "bob")
+    assert verdict(observed_change(), attempt) == ("unresolved", "ContentMismatch")
 
 
 @pytest.mark.scenario("A60")
 def test_equal_content_by_two_users_is_ambiguous() -> None:
     """ATT-4: nobody is guessed where two users tried the very same."""
-    assert verdict(seen(), record("alice"), record("bob")) == ("unresolved", "Ambiguous")
+    assert verdict(observed_change(), record("alice"), record("bob")) == ("unresolved", "Ambiguous")
 
 
 def test_retries_of_one_user_are_one_user() -> None:
     """ATT-4: one request may call admission several times."""
-    found = judge_change(
-        seen(), [record(time=99.0), record(time=100.0, email="new@x.org")], lost=False
+    result = judge_change(
+        observed_change(), [record(time=99.0), record(time=100.0, email="new@x.org")], lost=False
     )
-    assert found.actor is not None
-    assert found.actor.email == "new@x.org"
+    assert result.actor is not None
+    assert result.actor.email == "new@x.org"
 
 
 @pytest.mark.parametrize(
@@ -106,20 +108,23 @@ def test_retries_of_one_user_are_one_user() -> None:
 )
 def test_records_of_other_links_are_no_candidates(stray: dict[str, Any]) -> None:
     """ATT-4: another object, predecessor or operation proves nothing."""
-    assert verdict(seen(), record(**stray)) == ("unresolved", "NoRecord")
+    assert verdict(observed_change(), record(**stray)) == ("unresolved", "NoRecord")
 
 
 def test_a_subresource_that_carries_the_object_is_compared_by_content() -> None:
     """Annotations may change through the status; whoever did that is the author."""
     through = record("admin", subresource="status")
-    assert verdict(seen(), through) == ("exact", "admin")
-    assert verdict(seen(), through, record("alice")) == ("unresolved", "Ambiguous")
-    assert verdict(seen(operation="CREATE"), replace(through, operation="CREATE"))[1] == "NoRecord"
+    assert verdict(observed_change(), through) == ("exact", "admin")
+    assert verdict(observed_change(), through, record("alice")) == ("unresolved", "Ambiguous")
+    assert (
+        verdict(observed_change(operation="CREATE"), replace(through, operation="CREATE"))[1]
+        == "NoRecord"
+    )
 
 
 def test_what_nobody_is_asked_about_has_no_author() -> None:
     """A forged record fits in every part, and no true one could contradict it."""
-    assert verdict(seen(bypasses_admission=True), record()) == (
+    assert verdict(observed_change(bypasses_admission=True), record()) == (
         "unresolved",
         "SubresourceNotCovered",
     )
@@ -134,10 +139,12 @@ def test_what_nobody_is_asked_about_has_no_author() -> None:
         records = AdmissionRecords()
         where = {"namespace": identity.namespace, "name": identity.name}
         records.add(record(gvr=identity.gvr, **where), 100.0)
-        found = record_join.attribute_change(seen(identity=identity), records, COVERAGE, now=100.2)
-        assert found == AuthorVerdict("unresolved", None, reason)  # type: ignore[arg-type]
+        result = record_join.attribute_change(
+            observed_change(identity=identity), records, COVERAGE, now=100.2
+        )
+        assert result == AuthorVerdict("unresolved", None, reason)  # type: ignore[arg-type]
         elsewhere = record_join.attribute_change(
-            seen(identity=identity), records, WebhookCoverage(), now=100.2
+            observed_change(identity=identity), records, WebhookCoverage(), now=100.2
         )
         assert elsewhere.tier == ("exact" if reason == "NamespaceNotCovered" else "unresolved")
 
@@ -145,72 +152,78 @@ def test_what_nobody_is_asked_about_has_no_author() -> None:
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
 def test_unknown_predecessor_rules_the_join_out(operation: str) -> None:
     """ATT-5: after a relist this tier has nothing to say."""
-    observation = seen(operation=operation, previous_resource_version=None)
+    observation = observed_change(operation=operation, previous_resource_version=None)
     assert verdict(observation, record()) == ("unresolved", "VersionUnknown")
 
 
 def test_losses_rule_the_join_out() -> None:
     """ATT-3: the true record may be among the lost."""
-    assert verdict(seen(), record(), lost=True) == ("unresolved", "RecordsLost")
+    assert verdict(observed_change(), record(), lost=True) == ("unresolved", "RecordsLost")
 
 
 def test_other_version_by_one_user_is_a_chain() -> None:
     """ATT-4: content that cannot be compared needs one user and a fresh record."""
     other = record(gvr=OTHER_VERSION, content=OLD)
-    assert verdict(seen(), other) == ("chain", "alice")
-    assert verdict(seen(received=110.1), other) == ("unresolved", "NoRecord")
+    assert verdict(observed_change(), other) == ("chain", "alice")
+    assert verdict(observed_change(received=110.1), other) == ("unresolved", "NoRecord")
 
 
 def test_chain_needs_one_user_in_all_candidates() -> None:
     """ATT-4: any other attempt on the same predecessor breaks a chain."""
     other = record("alice", gvr=OTHER_VERSION)
-    assert verdict(seen(), other, record("bob", content=OLD)) == ("unresolved", "Ambiguous")
-    assert verdict(seen(), other, record("bob", gvr=OTHER_VERSION)) == ("unresolved", "Ambiguous")
+    assert verdict(observed_change(), other, record("bob", content=OLD)) == (
+        "unresolved",
+        "Ambiguous",
+    )
+    assert verdict(observed_change(), other, record("bob", gvr=OTHER_VERSION)) == (
+        "unresolved",
+        "Ambiguous",
+    )
 
 
 def test_other_version_contradicts_equal_content_of_another_user() -> None:
     """P6: the record that cannot be compared may be the true one."""
     other = record("bob", gvr=OTHER_VERSION)
-    assert verdict(seen(), record("alice"), other) == ("unresolved", "Ambiguous")
-    assert verdict(seen(), record("bob"), other) == ("exact", "bob")
+    assert verdict(observed_change(), record("alice"), other) == ("unresolved", "Ambiguous")
+    assert verdict(observed_change(), record("bob"), other) == ("exact", "bob")
 
 
 def test_record_without_content_proves_nothing_but_contradicts() -> None:
     """P6: an attempt nobody could hash may be the true one."""
     blank = record("bob", content=None)
-    assert verdict(seen(), blank) == ("unresolved", "ContentMismatch")
-    assert verdict(seen(), record("alice"), blank) == ("unresolved", "Ambiguous")
+    assert verdict(observed_change(), blank) == ("unresolved", "ContentMismatch")
+    assert verdict(observed_change(), record("alice"), blank) == ("unresolved", "Ambiguous")
 
 
 def test_observation_without_content_proves_nothing() -> None:
     """ING-11: an object that could not be hashed has no author by content."""
-    assert verdict(seen(content=None), record()) == ("unresolved", "ContentMismatch")
+    assert verdict(observed_change(content=None), record()) == ("unresolved", "ContentMismatch")
 
 
 def test_scale_with_equal_replicas_is_exact() -> None:
     """ATT-4: kubectl scale is credited by the count it asked for."""
-    observation = seen(replicas=3, previous_replicas=1)
+    observation = observed_change(replicas=3, previous_replicas=1)
     assert verdict(observation, scale()) == ("exact", "alice")
     assert verdict(observation, scale(replicas=4)) == ("unresolved", "ContentMismatch")
 
 
 def test_scale_explains_only_a_moved_count() -> None:
     """P6: a scale to the present count did not write the label that changed."""
-    observation = seen(replicas=3, previous_replicas=3)
+    observation = observed_change(replicas=3, previous_replicas=3)
     assert verdict(observation, scale("mallory")) == ("unresolved", "ContentMismatch")
     assert verdict(observation, scale("mallory"), record("bob")) == ("exact", "bob")
 
 
 def test_scale_without_known_count_contradicts_only() -> None:
     """P6: where the count before is unknown a scale record may be the true one or not."""
-    observation = seen(replicas=3)
+    observation = observed_change(replicas=3)
     assert verdict(observation, scale()) == ("unresolved", "ContentMismatch")
     assert verdict(observation, scale("bob"), record("alice")) == ("unresolved", "Ambiguous")
 
 
 def test_scale_and_update_to_the_same_count_are_ambiguous() -> None:
     """ATT-4: two users asked for the same state."""
-    observation = seen(replicas=3, previous_replicas=1)
+    observation = observed_change(replicas=3, previous_replicas=1)
     assert verdict(observation, scale("bob"), record("alice")) == ("unresolved", "Ambiguous")
 
 
@@ -221,7 +234,9 @@ def create(user: str = "alice", **given: Any) -> AdmissionRecord:
 
 def test_create_joins_by_uid() -> None:
     """ATT-4: the uid is given before admission; content still has to agree."""
-    observation = seen(operation="CREATE", previous_resource_version=None, received=150.0)
+    observation = observed_change(
+        operation="CREATE", previous_resource_version=None, received=150.0
+    )
     assert verdict(observation, create()) == ("exact", "alice")
     assert verdict(observation, create(content=OLD)) == ("unresolved", "ContentMismatch")
     assert verdict(observation, create(uid="u9")) == ("unresolved", "NoRecord")
@@ -229,7 +244,9 @@ def test_create_joins_by_uid() -> None:
 
 def test_create_in_another_version_is_a_chain_at_any_age() -> None:
     """ATT-4: a uid has one creator, so age plays no part."""
-    observation = seen(operation="CREATE", previous_resource_version=None, received=150.0)
+    observation = observed_change(
+        operation="CREATE", previous_resource_version=None, received=150.0
+    )
     assert verdict(observation, create(gvr=OTHER_VERSION)) == ("chain", "alice")
 
 
@@ -240,7 +257,7 @@ def delete(user: str = "alice", **given: Any) -> AdmissionRecord:
 
 def test_delete_joins_by_predecessor_without_content() -> None:
     """ATT-4: content plays no part in a delete, age does."""
-    observation = seen(operation="DELETE", content=None)
+    observation = observed_change(operation="DELETE", content=None)
     assert verdict(observation, delete(gvr=OTHER_VERSION)) == ("exact", "alice")
     assert verdict(observation, delete(time=90.0)) == ("unresolved", "NoRecord")
     assert verdict(observation, delete("mallory", time=89.0), delete("bob")) == ("exact", "bob")
@@ -248,27 +265,27 @@ def test_delete_joins_by_predecessor_without_content() -> None:
 
 def test_delete_by_two_users_is_ambiguous() -> None:
     """ATT-4: two fresh attempts to delete cannot be told apart."""
-    observation = seen(operation="DELETE", content=None)
+    observation = observed_change(operation="DELETE", content=None)
     assert verdict(observation, delete("a"), delete("b")) == ("unresolved", "Ambiguous")
 
 
 def test_deletes_of_one_moment_are_weighed_together() -> None:
     """P6: the age limit must not cut the true one of two deletes off when the change is late."""
-    observation = seen(operation="DELETE", content=None, received=110.0)
+    observation = observed_change(operation="DELETE", content=None, received=110.0)
     both = delete("alice", time=99.99), delete("bob", time=100.01)
     assert verdict(observation, *both) == ("unresolved", "Ambiguous")
 
 
 def test_an_attempt_after_the_change_hides_none_of_before() -> None:
     """P6: a delete tried long after the change is not the only one that fits."""
-    observation = seen(operation="DELETE", content=None)
+    observation = observed_change(operation="DELETE", content=None)
     both = delete("alice", time=100.0), delete("bob", time=110.1)
     assert verdict(observation, *both) == ("unresolved", "Ambiguous")
 
 
 def test_delete_is_credited_at_intent() -> None:
     """ATT-8: whoever deletes again while it terminates has another predecessor."""
-    observation = seen(operation="DELETE", content=None)
+    observation = observed_change(operation="DELETE", content=None)
     later = delete("bob", old_resource_version="8")
     assert verdict(observation, delete("alice"), later) == ("exact", "alice")
 
@@ -277,7 +294,7 @@ def test_age_is_measured_to_the_change() -> None:
     """ATT-7: the second look when the window closes comes to the same verdict."""
     records = AdmissionRecords()
     records.add(delete(), 100.0)
-    observation = seen(operation="DELETE", content=None)
+    observation = observed_change(operation="DELETE", content=None)
     early = record_join.attribute_change(observation, records, COVERAGE, now=100.1)
     assert early.tier == "exact"
     assert record_join.attribute_change(observation, records, COVERAGE, now=125.0) == early
@@ -289,11 +306,12 @@ def test_loss_of_the_same_link_is_minded() -> None:
     records.add(record("bob", content=OLD), 100.0)
     records.add(record("alice"), 100.0)
     records.add(record("alice", uid="u2"), 100.0)
-    assert record_join.attribute_change(seen(), records, COVERAGE, now=100.2) == AuthorVerdict(
-        "unresolved", None, "RecordsLost"
-    )
+    assert record_join.attribute_change(
+        observed_change(), records, COVERAGE, now=100.2
+    ) == AuthorVerdict("unresolved", None, "RecordsLost")
     assert (
-        record_join.attribute_change(seen(uid="u2"), records, COVERAGE, now=100.2).tier == "exact"
+        record_join.attribute_change(observed_change(uid="u2"), records, COVERAGE, now=100.2).tier
+        == "exact"
     )
 
 
@@ -303,7 +321,9 @@ def test_loss_counts_within_the_reach_of_a_change(before: float, tier: str) -> N
     records = AdmissionRecords()
     records.add_gap(0.0, 100.0 - record_join.REACH_SECONDS - before)
     records.add(record(), 100.0)
-    assert record_join.attribute_change(seen(), records, COVERAGE, now=100.2).tier == tier
+    assert (
+        record_join.attribute_change(observed_change(), records, COVERAGE, now=100.2).tier == tier
+    )
 
 
 @pytest.mark.parametrize("lag", [0.1, 6.0, 25.0])
@@ -312,7 +332,7 @@ def test_loss_counts_however_late_the_change_arrives(lag: float) -> None:
     records = AdmissionRecords()
     records.add(record("mallory", time=99.0), 99.0)
     records.add_gap(100.0, 100.0)
-    found = record_join.attribute_change(
-        seen(received=100.0 + lag), records, COVERAGE, now=100.0 + lag
+    result = record_join.attribute_change(
+        observed_change(received=100.0 + lag), records, COVERAGE, now=100.0 + lag
     )
-    assert found == AuthorVerdict("unresolved", None, "RecordsLost")
+    assert result == AuthorVerdict("unresolved", None, "RecordsLost")

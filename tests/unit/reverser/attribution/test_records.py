@@ -28,7 +28,7 @@ def test_candidates_come_by_uid_oldest_first() -> None:
     records.add(record(2.0, "bob", old_resource_version="8"), 2.0)
     records.add(record(1.0), 2.0)
     records.add(record(2.0, "carol", uid="u2"), 2.0)
-    assert [one.user for one in records.candidates("u1", 2.0)] == ["alice", "bob"]
+    assert [candidate.user for candidate in records.candidates("u1", 2.0)] == ["alice", "bob"]
     assert records.candidates("u3", 2.0) == ()
 
 
@@ -48,7 +48,7 @@ def test_old_record_of_a_living_link_expires_alone() -> None:
     records = AdmissionRecords(ttl=60.0)
     records.add(record(0.0, "alice"), 0.0)
     records.add(record(50.0, "bob"), 50.0)
-    assert [one.user for one in records.candidates("u1", 61.0)] == ["bob"]
+    assert [candidate.user for candidate in records.candidates("u1", 61.0)] == ["bob"]
     assert records.evictions["ttl"] == 1
 
 
@@ -72,7 +72,7 @@ def test_depth_drops_the_oldest_and_remembers_the_link() -> None:
     records = AdmissionRecords(depth=2)
     for number, user in enumerate(("alice", "bob", "carol")):
         records.add(record(float(number), user), float(number))
-    assert [one.user for one in records.candidates("u1", 2.0)] == ["bob", "carol"]
+    assert [candidate.user for candidate in records.candidates("u1", 2.0)] == ["bob", "carol"]
     assert records.evictions["depth"] == 1
     assert records.has_gap(-10.0, 2.0, ("u1", "7"))
     assert not records.has_gap(-10.0, 2.0, ("u1", "8"))
@@ -85,8 +85,11 @@ def test_equal_attempts_are_one_record() -> None:
     records.add(record(0.0, "alice"), 0.0)
     for number in range(1, 20):
         records.add(record(float(number), "engine", content=b"y" * 16), float(number))
-    found = records.candidates("u1", 19.0)
-    assert [(one.user, one.time) for one in found] == [("alice", 0.0), ("engine", 19.0)]
+    candidates = records.candidates("u1", 19.0)
+    assert [(candidate.user, candidate.time) for candidate in candidates] == [
+        ("alice", 0.0),
+        ("engine", 19.0),
+    ]
     assert records.evictions == {"ttl": 0, "lru": 0, "depth": 0}
 
 
@@ -126,23 +129,23 @@ def test_gap_binds_everybody_until_it_is_out_of_reach() -> None:
 
 def test_intervals_join_where_they_meet() -> None:
     """ATT-3: overlapping and touching losses become one."""
-    losses = RecordGaps()
-    losses.add(1.0, 2.0)
-    losses.add(5.0, 6.0)
-    losses.add(6.5, 5.5)
-    losses.add(1.5, 3.0)
-    assert len(losses) == 2
-    assert losses.overlap(2.5, 2.6)
-    assert not losses.overlap(3.1, 4.9)
-    losses.add(2.0, 5.0)
-    assert len(losses) == 1
+    gaps = RecordGaps()
+    gaps.add(1.0, 2.0)
+    gaps.add(5.0, 6.0)
+    gaps.add(6.5, 5.5)
+    gaps.add(1.5, 3.0)
+    assert len(gaps) == 2
+    assert gaps.overlap(2.5, 2.6)
+    assert not gaps.overlap(3.1, 4.9)
+    gaps.add(2.0, 5.0)
+    assert len(gaps) == 1
 
 
 def test_too_many_intervals_only_widen() -> None:
     """ATT-3: room is made by joining the oldest, never by forgetting one."""
-    losses = RecordGaps()
+    gaps = RecordGaps()
     for number in range(1000):
-        losses.add(float(number), float(number))
-    assert len(losses) <= 256
-    assert all(losses.overlap(float(number), float(number)) for number in range(1000))
-    assert not losses.overlap(998.2, 998.8)
+        gaps.add(float(number), float(number))
+    assert len(gaps) <= 256
+    assert all(gaps.overlap(float(number), float(number)) for number in range(1000))
+    assert not gaps.overlap(998.2, 998.8)

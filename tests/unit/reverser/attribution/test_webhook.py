@@ -12,7 +12,7 @@ from windlass.reverser.attribution import webhook_frames, webhook_record
 from windlass.reverser.attribution.webhook_record import RecordSettings
 from windlass.web.admission import AdmissionRequest, Operation
 
-_OATH = RecordSettings(digest_key=b"k" * 32, sensitive=frozenset())
+_SETTINGS = RecordSettings(digest_key=b"k" * 32, sensitive=frozenset())
 
 
 def _request(
@@ -49,7 +49,7 @@ def _object(version: str = "1", **body: object) -> Object:
 
 def test_the_uid_comes_from_the_object_also_in_bulk_deletes() -> None:
     """Bulk deletes have no name in the request; the old object knows who it is."""
-    record = webhook_record.build_record(_request("DELETE", old=_object("7")), _OATH, 1.0)
+    record = webhook_record.build_record(_request("DELETE", old=_object("7")), _SETTINGS, 1.0)
     assert record is not None
     assert (record.uid, record.name, record.old_resource_version) == ("u", "x", "7")
     assert record.content is None
@@ -68,7 +68,7 @@ def test_the_uid_comes_from_the_object_also_in_bulk_deletes() -> None:
 )
 def test_what_can_never_become_a_change_leaves_no_record(request_: AdmissionRequest) -> None:
     """A record that nothing true could contradict must not exist."""
-    assert webhook_record.build_record(request_, _OATH, 1.0) is None
+    assert webhook_record.build_record(request_, _SETTINGS, 1.0) is None
 
 
 def test_scale_records_replicas_and_no_content() -> None:
@@ -76,7 +76,7 @@ def test_scale_records_replicas_and_no_content() -> None:
     scale = _object(spec={"replicas": 3})
     record = webhook_record.build_record(
         _request(resource="deployments", subresource="scale", new=scale, old=_object("5")),
-        _OATH,
+        _SETTINGS,
         1.0,
     )
     assert record is not None
@@ -88,7 +88,9 @@ def test_a_secret_is_hashed_under_a_key() -> None:
     secret = _object(data={"pw": "aHVudGVyMg=="}) | {"kind": "Secret"}
     request = _request("CREATE", resource="secrets", new=secret)
     other = RecordSettings(b"o" * 32, frozenset())
-    one, two = (webhook_record.build_record(request, oath, 1.0) for oath in (_OATH, other))
+    one, two = (
+        webhook_record.build_record(request, settings, 1.0) for settings in (_SETTINGS, other)
+    )
     assert one is not None
     assert two is not None
     assert one.content != two.content
@@ -97,16 +99,16 @@ def test_a_secret_is_hashed_under_a_key() -> None:
 
 async def test_frames_survive_any_cut_of_the_stream() -> None:
     """A reader gets whole words however the bytes arrive, and None at the end."""
-    told = [
+    frames = [
         webhook_frames.ServingFrame(1.0),
         webhook_frames.LostFrame(1.0, 2.0, 3),
         webhook_frames.AnsweredFrame(2, [0.1, 0.2]),
     ]
     reader = asyncio.StreamReader()
-    for byte in b"".join(webhook_frames.encode_frame(one) for one in told):
+    for byte in b"".join(webhook_frames.encode_frame(one) for one in frames):
         reader.feed_data(bytes([byte]))
     reader.feed_eof()
-    assert [await webhook_frames.read_webhook_frame(reader) for _ in range(4)] == [*told, None]
+    assert [await webhook_frames.read_webhook_frame(reader) for _ in range(4)] == [*frames, None]
 
 
 async def test_a_word_larger_than_any_of_ours_is_refused() -> None:

@@ -12,54 +12,54 @@ from windlass.reverser.attribution.webhook_coverage import (
 CONFIG_MAP = Identity(GVR("", "v1", "configmaps"), "team", "one")
 
 
-def _hearing() -> WebhookHealth:
+def _webhook_health() -> WebhookHealth:
     return WebhookHealth(WebhookCoverage(frozenset({"kube-system"})))
 
 
 def test_nothing_is_known_at_first() -> None:
     """2.2: without a call and without five minutes of writes nobody can say."""
-    hearing = _hearing()
-    assert hearing.is_receiving is None
-    assert not hearing.record_write(CONFIG_MAP, 0.0)
-    assert not hearing.record_write(CONFIG_MAP, PATIENCE_SECONDS - 1)
-    assert hearing.is_receiving is None
+    health = _webhook_health()
+    assert health.is_receiving is None
+    assert not health.record_write(CONFIG_MAP, 0.0)
+    assert not health.record_write(CONFIG_MAP, PATIENCE_SECONDS - 1)
+    assert health.is_receiving is None
 
 
 def test_a_call_is_heard_once() -> None:
     """Only the first call is news."""
-    hearing = _hearing()
-    assert hearing.record_call()
-    assert not hearing.record_call()
-    assert hearing.is_receiving
+    health = _webhook_health()
+    assert health.record_call()
+    assert not health.record_call()
+    assert health.is_receiving
 
 
 def test_five_minutes_of_writes_without_a_call() -> None:
     """2.2: NoAdmissionCalls; the next call ends it."""
-    hearing = _hearing()
-    hearing.record_call()
-    hearing.record_write(CONFIG_MAP, 100.0)
-    assert hearing.record_write(CONFIG_MAP, 100.0 + PATIENCE_SECONDS)
-    assert hearing.is_receiving is False
-    assert not hearing.record_write(CONFIG_MAP, 1000.0)
-    assert hearing.record_call()
-    assert hearing.is_receiving
+    health = _webhook_health()
+    health.record_call()
+    health.record_write(CONFIG_MAP, 100.0)
+    assert health.record_write(CONFIG_MAP, 100.0 + PATIENCE_SECONDS)
+    assert health.is_receiving is False
+    assert not health.record_write(CONFIG_MAP, 1000.0)
+    assert health.record_call()
+    assert health.is_receiving
 
 
 def test_one_write_is_no_proof() -> None:
     """A single change that was left out, and then silence, says nothing."""
-    hearing = _hearing()
-    hearing.record_write(CONFIG_MAP, 0.0)
-    hearing.record_call()
-    hearing.record_write(CONFIG_MAP, 10_000.0)
-    assert hearing.is_receiving
+    health = _webhook_health()
+    health.record_write(CONFIG_MAP, 0.0)
+    health.record_call()
+    health.record_write(CONFIG_MAP, 10_000.0)
+    assert health.is_receiving
 
 
 def test_what_nobody_is_asked_about_does_not_count() -> None:
     """Namespaces that the webhook leaves out, and what configures admission itself."""
-    hearing = _hearing()
+    health = _webhook_health()
     system = Identity(CONFIG_MAP.gvr, "kube-system", "one")
     hooks = GVR("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
     for identity in (system, Identity(hooks, "", "hook")):
-        hearing.record_write(identity, 0.0)
-        hearing.record_write(identity, 10_000.0)
-    assert hearing.is_receiving is None
+        health.record_write(identity, 0.0)
+        health.record_write(identity, 10_000.0)
+    assert health.is_receiving is None

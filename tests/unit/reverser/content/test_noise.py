@@ -16,7 +16,7 @@ NETWORKING = "networking.k8s.io"
 ALLOCATED = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
 
 
-def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
+def live_object(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
     """A small object; `labels`, `annotations` and `namespace` go into its metadata."""
     metadata = {"name": name}
     for field in ("labels", "annotations", "namespace"):
@@ -30,35 +30,44 @@ def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("obj", "code"),
     [
-        (thing("ConfigMap", "kube-root-ca.crt"), "ClusterCA"),
-        (thing("ConfigMap", "openshift-service-ca.crt"), "ClusterCA"),
-        (thing("ConfigMap", "extension-apiserver-authentication"), "ServerAuthentication"),
-        (thing("ConfigMap", "cluster-autoscaler-status"), "AutoscalerStatus"),
+        (live_object("ConfigMap", "kube-root-ca.crt"), "ClusterCA"),
+        (live_object("ConfigMap", "openshift-service-ca.crt"), "ClusterCA"),
+        (live_object("ConfigMap", "extension-apiserver-authentication"), "ServerAuthentication"),
+        (live_object("ConfigMap", "cluster-autoscaler-status"), "AutoscalerStatus"),
         (
-            thing("ConfigMap", "kube-apiserver-legacy-service-account-token-tracking"),
+            live_object("ConfigMap", "kube-apiserver-legacy-service-account-token-tracking"),
             "TokenTracking",
         ),
-        (thing("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "x"}), "HelmRelease"),
-        (thing("ConfigMap", "app.v1", labels={"owner": "helm"}, data={"release": "x"}), None),
-        (thing("ConfigMap", HELM, data={"release": "x"}), None),
-        (thing("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "", "a": ""}), None),
-        (thing("ConfigMap", HELM, labels={"owner": "helm"}), None),
-        (thing("Secret", "t", type="kubernetes.io/service-account-token"), "ServiceAccountToken"),
-        (thing("Secret", "t", type="bootstrap.kubernetes.io/token"), "BootstrapToken"),
-        (thing("Secret", HELM, type="helm.sh/release.v1"), "HelmRelease"),
-        (thing("Secret", "t", type="helm.sh/release.v1"), None),
-        (thing("Secret", HELM, type="Opaque", labels={"owner": "helm"}), None),
-        (thing("Secret", "t", type="Opaque"), None),
-        (thing("Service", "kubernetes", namespace="default"), "ApiServerService"),
-        (thing("Service", "kubernetes", namespace="other"), None),
-        (thing("ServiceAccount", "default"), "DefaultServiceAccount"),
-        (thing("ServiceAccount", "default", imagePullSecrets=[{"name": "x"}]), None),
-        (thing("ServiceAccount", "default", labels={"a": "b"}), None),
-        (thing("ServiceAccount", "other"), None),
-        (thing("ConfigMap", "settings"), None),
-        (thing("ConfigMap", "kube-root-ca.crt", group="example.org"), None),
         (
-            thing(
+            live_object("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "x"}),
+            "HelmRelease",
+        ),
+        (live_object("ConfigMap", "app.v1", labels={"owner": "helm"}, data={"release": "x"}), None),
+        (live_object("ConfigMap", HELM, data={"release": "x"}), None),
+        (
+            live_object("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "", "a": ""}),
+            None,
+        ),
+        (live_object("ConfigMap", HELM, labels={"owner": "helm"}), None),
+        (
+            live_object("Secret", "t", type="kubernetes.io/service-account-token"),
+            "ServiceAccountToken",
+        ),
+        (live_object("Secret", "t", type="bootstrap.kubernetes.io/token"), "BootstrapToken"),
+        (live_object("Secret", HELM, type="helm.sh/release.v1"), "HelmRelease"),
+        (live_object("Secret", "t", type="helm.sh/release.v1"), None),
+        (live_object("Secret", HELM, type="Opaque", labels={"owner": "helm"}), None),
+        (live_object("Secret", "t", type="Opaque"), None),
+        (live_object("Service", "kubernetes", namespace="default"), "ApiServerService"),
+        (live_object("Service", "kubernetes", namespace="other"), None),
+        (live_object("ServiceAccount", "default"), "DefaultServiceAccount"),
+        (live_object("ServiceAccount", "default", imagePullSecrets=[{"name": "x"}]), None),
+        (live_object("ServiceAccount", "default", labels={"a": "b"}), None),
+        (live_object("ServiceAccount", "other"), None),
+        (live_object("ConfigMap", "settings"), None),
+        (live_object("ConfigMap", "kube-root-ca.crt", group="example.org"), None),
+        (
+            live_object(
                 "APIService",
                 "v1.apps",
                 group="apiregistration.k8s.io",
@@ -66,19 +75,22 @@ def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
             ),
             "Automanaged",
         ),
-        (thing("Endpoints", "e", annotations=LEADER), "LeaderRecord"),
-        (thing("ConfigMap", "e", annotations=LEADER), "LeaderRecord"),
-        (thing("Lease", "e", group="coordination.k8s.io", annotations=LEADER), "LeaderRecord"),
-        (thing("Secret", "e", annotations=LEADER), None),
-        (thing("ConfigMap", "e", group="example.org", annotations=LEADER), None),
+        (live_object("Endpoints", "e", annotations=LEADER), "LeaderRecord"),
+        (live_object("ConfigMap", "e", annotations=LEADER), "LeaderRecord"),
         (
-            thing("ClusterRoleBinding", "e", group=RBAC, annotations=LEADER),
+            live_object("Lease", "e", group="coordination.k8s.io", annotations=LEADER),
+            "LeaderRecord",
+        ),
+        (live_object("Secret", "e", annotations=LEADER), None),
+        (live_object("ConfigMap", "e", group="example.org", annotations=LEADER), None),
+        (
+            live_object("ClusterRoleBinding", "e", group=RBAC, annotations=LEADER),
             None,
         ),
-        (thing("IPAddress", "10.0.0.1", group=NETWORKING, labels=ALLOCATED), "IPAllocation"),
-        (thing("IPAddress", "10.0.0.1", group=NETWORKING), None),
-        (thing("Ingress", "a", group=NETWORKING, labels=ALLOCATED), None),
-        (thing("ClusterRole", "system:node", group=RBAC), None),
+        (live_object("IPAddress", "10.0.0.1", group=NETWORKING, labels=ALLOCATED), "IPAllocation"),
+        (live_object("IPAddress", "10.0.0.1", group=NETWORKING), None),
+        (live_object("Ingress", "a", group=NETWORKING, labels=ALLOCATED), None),
+        (live_object("ClusterRole", "system:node", group=RBAC), None),
     ],
 )
 def test_noise_has_a_code(obj: dict[str, Any], code: str | None) -> None:
@@ -125,7 +137,7 @@ def test_replica_set_of_a_deployment_is_controller_owned() -> None:
 )
 def test_who_may_do_what_is_never_hidden_by_an_owner(kind: str, group: str, owned: bool) -> None:
     """Anybody who may edit such an object may name a controller as its owner."""
-    obj = thing(kind, "x", group=group)
+    obj = live_object(kind, "x", group=group)
     obj["metadata"]["ownerReferences"] = [{"kind": "A", "name": "b", "controller": True}]
     assert sanitize.is_controller_owned(obj) is owned
 
@@ -133,9 +145,13 @@ def test_who_may_do_what_is_never_hidden_by_an_owner(kind: str, group: str, owne
 def test_filter_off_still_hides_own_objects() -> None:
     """The salt is never mirrored, whatever the filter says."""
     own: noise.OwnObjects = frozenset([("Secret", "windlass-system", "windlass-mirror-salt")])
-    salt = thing("Secret", "windlass-mirror-salt", namespace="windlass-system")
+    salt = live_object("Secret", "windlass-mirror-salt", namespace="windlass-system")
     assert noise.noise_reason(salt, own=own, filtered=False) == noise.OWN_OBJECT
-    assert noise.noise_reason(thing("ServiceAccount", "default"), own=own, filtered=False) is None
     assert (
-        noise.noise_reason(thing("Secret", "windlass-mirror-salt", namespace="x"), own=own) is None
+        noise.noise_reason(live_object("ServiceAccount", "default"), own=own, filtered=False)
+        is None
+    )
+    assert (
+        noise.noise_reason(live_object("Secret", "windlass-mirror-salt", namespace="x"), own=own)
+        is None
     )

@@ -11,7 +11,7 @@ from windlass.reverser.content import sanitize, sanitize_rules
 LIVE = {"uid": "u", "resourceVersion": "1"}
 
 
-def thing(kind: str, group: str = "", **body: Any) -> dict[str, Any]:
+def live_object(kind: str, group: str = "", **body: Any) -> dict[str, Any]:
     """A live object of `kind` with nobody's managed fields."""
     api_version = f"{group}/v1" if group else "v1"
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **LIVE}, **body}
@@ -24,7 +24,7 @@ def managed(manager: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 def test_metadata_goes_by_allow_list() -> None:
     """Only name, namespace, labels and annotations stay; empty maps go."""
-    obj = thing("Thing", "x")
+    obj = live_object("Thing", "x")
     obj["metadata"] |= {
         "namespace": "n",
         "labels": {},
@@ -59,7 +59,7 @@ def test_metadata_goes_by_allow_list() -> None:
 )
 def test_bookkeeping_of_others_goes(key: str) -> None:
     """Keys of machinery go from annotations and labels alike."""
-    obj = thing("Thing", "x")
+    obj = live_object("Thing", "x")
     obj["metadata"] |= {"annotations": {key: "1", "a": "b"}, "labels": {key: "1", "c": "d"}}
     metadata = sanitize.sanitize_object(obj)["metadata"]
     assert metadata["annotations"] == {"a": "b"}
@@ -80,7 +80,7 @@ def test_bookkeeping_of_others_goes(key: str) -> None:
 )
 def test_intent_that_looks_like_bookkeeping_stays(key: str) -> None:
     """Siblings of dropped keys, and keys dropped on other kinds only, are kept."""
-    obj = thing("Thing", "x")
+    obj = live_object("Thing", "x")
     obj["metadata"]["annotations"] = {key: "1"}
     assert sanitize.sanitize_object(obj)["metadata"]["annotations"] == {key: "1"}
 
@@ -88,12 +88,12 @@ def test_intent_that_looks_like_bookkeeping_stays(key: str) -> None:
 def test_pod_template_keeps_its_annotations() -> None:
     """A restart is a real change."""
     spec = {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "t"}}}}
-    assert sanitize.sanitize_object(thing("Deployment", "apps", spec=spec))["spec"] == spec
+    assert sanitize.sanitize_object(live_object("Deployment", "apps", spec=spec))["spec"] == spec
 
 
 def test_claim_annotations_and_volume_name_of_the_binder_go() -> None:
     """What the volume binder wrote is not the user's."""
-    obj = thing("PersistentVolumeClaim", spec={"volumeName": "v", "volumeMode": "Block"})
+    obj = live_object("PersistentVolumeClaim", spec={"volumeName": "v", "volumeMode": "Block"})
     obj["metadata"]["annotations"] = {
         "pv.kubernetes.io/bind-completed": "yes",
         "volume.kubernetes.io/selected-node": "n",
@@ -110,13 +110,15 @@ def test_claim_annotations_and_volume_name_of_the_binder_go() -> None:
 def test_claim_reference_loses_what_names_this_cluster() -> None:
     """A volume keeps whom it is for, without uid and version."""
     reference = {"name": "c", "namespace": "n", "uid": "u", "resourceVersion": "9"}
-    spec = sanitize.sanitize_object(thing("PersistentVolume", spec={"claimRef": reference}))["spec"]
+    spec = sanitize.sanitize_object(live_object("PersistentVolume", spec={"claimRef": reference}))[
+        "spec"
+    ]
     assert spec == {"claimRef": {"name": "c", "namespace": "n"}}
 
 
 def test_token_references_go_one_by_one() -> None:
     """Of a ServiceAccount's secrets those stay that somebody wrote."""
-    obj = thing("ServiceAccount", secrets=[{"name": "mine"}, {"name": "token-1"}])
+    obj = live_object("ServiceAccount", secrets=[{"name": "mine"}, {"name": "token-1"}])
     obj["metadata"]["managedFields"] = [
         managed("kubectl", {"f:secrets": {'k:{"name":"mine"}': {}}}),
         managed("kube-controller-manager", {"f:secrets": {'k:{"name":"token-1"}': {}}}),
@@ -134,7 +136,7 @@ def test_namespace_finalizer_of_the_server_goes(
     finalizers: list[str], kept: dict[str, Any]
 ) -> None:
     """Only the list every namespace has is dropped."""
-    obj = thing("Namespace", spec={"finalizers": finalizers})
+    obj = live_object("Namespace", spec={"finalizers": finalizers})
     obj["metadata"]["labels"] = {"kubernetes.io/metadata.name": "x"}
     cleaned = sanitize.sanitize_object(obj)
     assert cleaned["spec"] == kept
@@ -145,7 +147,7 @@ def test_job_labels_go_at_both_levels() -> None:
     """The selector and labels the server makes go, whether defaulting copied them up or not."""
     made = {"controller-uid": "u", "job-name": "x", "batch.kubernetes.io/job-name": "x"}
     spec = {"selector": {"matchLabels": made}, "template": {"metadata": {"labels": dict(made)}}}
-    obj = thing("Job", "batch", spec=spec)
+    obj = live_object("Job", "batch", spec=spec)
     obj["metadata"]["labels"] = made | {"app": "a"}
     cleaned = sanitize.sanitize_object(obj)
     assert cleaned["metadata"]["labels"] == {"app": "a"}
@@ -156,15 +158,15 @@ def test_manual_selector_is_the_users() -> None:
     """A Job with manualSelector keeps selector and labels."""
     labels = {"controller-uid": "mine"}
     spec = {"manualSelector": True, "selector": {"matchLabels": labels}}
-    assert sanitize.sanitize_object(thing("Job", "batch", spec=spec))["spec"] == spec
+    assert sanitize.sanitize_object(live_object("Job", "batch", spec=spec))["spec"] == spec
 
 
 def test_aggregated_rules_go_and_own_rules_stay() -> None:
     """Rules are the controller's only where an aggregationRule stands."""
     rbac = "rbac.authorization.k8s.io"
     rules = [{"verbs": ["get"]}]
-    assert sanitize.sanitize_object(thing("ClusterRole", rbac, rules=rules))["rules"] == rules
-    gathered = thing("ClusterRole", rbac, rules=rules, aggregationRule={"x": 1})
+    assert sanitize.sanitize_object(live_object("ClusterRole", rbac, rules=rules))["rules"] == rules
+    gathered = live_object("ClusterRole", rbac, rules=rules, aggregationRule={"x": 1})
     assert "rules" not in sanitize.sanitize_object(gathered)
 
 
@@ -176,12 +178,14 @@ def test_null_timestamps_of_templates_go() -> None:
         "volumeClaimTemplates": [stamped],
         "object": stamped,
     }
-    cleaned = sanitize.sanitize_object(thing("Rollout", "example.org", spec=spec))["spec"]
+    cleaned = sanitize.sanitize_object(live_object("Rollout", "example.org", spec=spec))["spec"]
     bare = {"metadata": {"labels": {"a": "b"}}, "spec": {}}
     assert cleaned["jobTemplate"] == {"metadata": {}, "spec": {"template": bare}}
     assert cleaned["volumeClaimTemplates"] == [bare]
     assert cleaned["object"] == stamped
-    claims = thing("StatefulSet", "apps", spec={"volumeClaimTemplates": [stamped | {"status": 1}]})
+    claims = live_object(
+        "StatefulSet", "apps", spec={"volumeClaimTemplates": [stamped | {"status": 1}]}
+    )
     whole = [bare | {"status": 1}]
     assert sanitize.sanitize_object(claims)["spec"] == {"volumeClaimTemplates": whole}, (
         "an atomic list"
@@ -191,7 +195,7 @@ def test_null_timestamps_of_templates_go() -> None:
 def test_without_managed_fields_an_allocated_field_goes() -> None:
     """Nobody claims it, so it is the allocator's; in a file that never met a server it stays."""
     spec = {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30000}]}
-    obj = thing("Service", spec=spec)
+    obj = live_object("Service", spec=spec)
     assert sanitize.sanitize_object(obj)["spec"] == {"ports": [{"port": 80}]}
     del obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
     assert sanitize.sanitize_object(obj)["spec"] == spec
@@ -203,7 +207,7 @@ def test_same_port_number_with_two_protocols_is_told_apart() -> None:
         {"port": 53, "protocol": "TCP", "nodePort": 30053},
         {"port": 53, "protocol": "UDP", "nodePort": 30054},
     ]
-    obj = thing("Service", spec={"ports": ports})
+    obj = live_object("Service", spec={"ports": ports})
     owned = {"f:spec": {"f:ports": {'k:{"port":53,"protocol":"UDP"}': {"f:nodePort": {}}}}}
     obj["metadata"]["managedFields"] = [managed("helm", owned)]
     assert [p.get("nodePort") for p in sanitize.sanitize_object(obj)["spec"]["ports"]] == [

@@ -138,9 +138,9 @@ def test_annotations_are_redacted_but_short_ones_of_known_owners(
 ) -> None:
     """Only the prefix and the length count; what a value looks like says nothing."""
     shown = secret_redaction.redact_object(annotated({key: value}, a="YQ=="), MINE, SALT)
-    told = shown["metadata"]["annotations"][key]
-    assert (told == value) is readable
-    assert readable or SHAPE.fullmatch(told)
+    shown_value = shown["metadata"]["annotations"][key]
+    assert (shown_value == value) is readable
+    assert readable or SHAPE.fullmatch(shown_value)
 
 
 def test_annotations_of_sensitive_kinds_are_redacted() -> None:

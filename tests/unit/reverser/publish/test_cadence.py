@@ -60,8 +60,8 @@ def test_fixed_window_replaces_quiet_and_age(seconds: float) -> None:
 def test_wait_limit_bounds_the_age() -> None:
     """2.7: --git-batch-max-wait-sec is the ceiling of an adaptive window."""
     limits = WindowLimits(wait_seconds=1.0)
-    found = closes_at(limits=limits, last_push_end=99.9, push_average=9.0, last_event=100.9)
-    assert found == pytest.approx(101.0)
+    closing_time = closes_at(limits=limits, last_push_end=99.9, push_average=9.0, last_event=100.9)
+    assert closing_time == pytest.approx(101.0)
 
 
 def test_average_moves_towards_the_newest_push() -> None:

@@ -33,9 +33,9 @@ def change(
     )
 
 
-def told(commits: tuple[PlannedCommit, ...]) -> list[tuple[str, list[tuple[str, str]]]]:
+def summary(commits: tuple[PlannedCommit, ...]) -> list[tuple[str, list[tuple[str, str]]]]:
     """User, operations and paths of each commit."""
-    return [(one.user, [(file.op, file.path) for file in one.changes]) for one in commits]
+    return [(commit.user, [(file.op, file.path) for file in commit.changes]) for commit in commits]
 
 
 def test_one_author_makes_one_commit() -> None:
@@ -43,7 +43,7 @@ def test_one_author_makes_one_commit() -> None:
     planned = commit_plan.plan_commits(
         [change("alice", "p", "1"), change("alice", "q", "1")], {"q": "0"}
     )
-    assert told(planned) == [("alice", [("CREATE", "p"), ("UPDATE", "q")])]
+    assert summary(planned) == [("alice", [("CREATE", "p"), ("UPDATE", "q")])]
 
 
 def test_without_a_window_each_event_is_a_commit() -> None:
@@ -68,7 +68,7 @@ def test_interleaved_authors_make_two_commits() -> None:
     planned = commit_plan.plan_commits(
         [change("alice", "p", "1"), change("bob", "q", "1"), change("alice", "r", "1")], {}
     )
-    assert told(planned) == [
+    assert summary(planned) == [
         ("alice", [("CREATE", "p"), ("CREATE", "r")]),
         ("bob", [("CREATE", "q")]),
     ]
@@ -78,7 +78,7 @@ def test_changes_of_one_path_by_two_authors_stay_apart() -> None:
     """CMT-3: per-object order is kept, so alternating authors make alternating commits."""
     changes = [change(user, "p", str(at)) for at, user in enumerate(("alice", "bob", "alice"))]
     planned = commit_plan.plan_commits(changes, {})
-    assert told(planned) == [
+    assert summary(planned) == [
         ("alice", [("CREATE", "p")]),
         ("bob", [("UPDATE", "p")]),
         ("alice", [("UPDATE", "p")]),
@@ -96,7 +96,7 @@ def test_later_touch_opens_a_commit_which_others_join() -> None:
         ],
         {},
     )
-    assert [one.user for one in planned] == ["alice", "bob", "alice"]
+    assert [commit.user for commit in planned] == ["alice", "bob", "alice"]
     assert [file.path for file in planned[2].changes] == ["p", "q"]
 
 
@@ -105,7 +105,7 @@ def test_consecutive_changes_collapse_to_the_last() -> None:
     planned = commit_plan.plan_commits(
         [change("alice", "p", blob, at=at) for at, blob in enumerate("123")], {}
     )
-    assert told(planned) == [("alice", [("CREATE", "p")])]
+    assert summary(planned) == [("alice", [("CREATE", "p")])]
     assert planned[0].changes[0].blob == "3"
     assert planned[0].received == START + timedelta(seconds=2)
 
@@ -121,7 +121,7 @@ def test_collapsed_run_stands_where_it_ends() -> None:
         ],
         {},
     )
-    assert [one.user for one in planned] == ["bob", "alice"]
+    assert [commit.user for commit in planned] == ["bob", "alice"]
 
 
 @pytest.mark.scenario("A36")
@@ -142,7 +142,7 @@ def test_delete_and_other_recreation_is_an_update() -> None:
     planned = commit_plan.plan_commits(
         [change("alice", "p", None), change("alice", "p", "2")], {"p": "1"}
     )
-    assert told(planned) == [("alice", [("UPDATE", "p")])]
+    assert summary(planned) == [("alice", [("UPDATE", "p")])]
 
 
 def test_writing_what_stands_there_is_no_change() -> None:
@@ -150,7 +150,7 @@ def test_writing_what_stands_there_is_no_change() -> None:
     planned = commit_plan.plan_commits(
         [change("alice", "p", "1"), change("bob", "p", "1"), change("alice", "p", "2")], {}
     )
-    assert told(planned) == [("alice", [("CREATE", "p")])]
+    assert summary(planned) == [("alice", [("CREATE", "p")])]
 
 
 def test_tiers_are_not_mixed() -> None:
@@ -158,7 +158,10 @@ def test_tiers_are_not_mixed() -> None:
     planned = commit_plan.plan_commits(
         [change("alice", "p", "1"), change("alice", "q", "1", tier="chain")], {}
     )
-    assert [(one.user, one.tier) for one in planned] == [("alice", "exact"), ("alice", "chain")]
+    assert [(commit.user, commit.tier) for commit in planned] == [
+        ("alice", "exact"),
+        ("alice", "chain"),
+    ]
 
 
 def test_sync_changes_have_a_commit_of_their_own() -> None:
@@ -171,14 +174,14 @@ def test_sync_changes_have_a_commit_of_their_own() -> None:
         ],
         {},
     )
-    assert [(one.user, len(one.changes)) for one in planned] == [("", 2), ("alice", 1)]
+    assert [(commit.user, len(commit.changes)) for commit in planned] == [("", 2), ("alice", 1)]
 
 
 def test_commits_on_another_tip_lose_what_became_true() -> None:
     """GIT-7: a foreign commit that did the same leaves nothing to do, the rest is kept."""
     planned = commit_plan.plan_commits([change("alice", "p", "1"), change("bob", "q", "1")], {})
     again = commit_plan.replan_commits(planned, {"p": "1", "q": "0"})
-    assert told(again) == [("bob", [("UPDATE", "q")])]
+    assert summary(again) == [("bob", [("UPDATE", "q")])]
     assert again[0].received == planned[1].received
     assert commit_plan.replan_commits(planned, {"p": "1", "q": "1"}) == ()
 

@@ -74,8 +74,10 @@ def test_long_batches_list_fifty_files() -> None:
 def test_a_snapshot_gives_its_balance() -> None:
     """CMT-4: how many files came, changed and went, and where; no user stands for it."""
     changes = [change("CREATE", "a"), change("UPDATE", "b"), change("CREATE", "c")]
-    nobody = Trailers("u", "n", "c", "i", "a/b", "", "sync")
-    text = commit_message.render_message(changes, nobody, kind="sync", base_folder="clusters/prod")
+    unresolved = Trailers("u", "n", "c", "i", "a/b", "", "sync")
+    text = commit_message.render_message(
+        changes, unresolved, kind="sync", base_folder="clusters/prod"
+    )
     assert text.startswith("[SYNC] 3 objects (+2 ~1 -0) in clusters/prod\n\n")
     assert "X-ConfigButler-User: (none)\nX-ConfigButler-Attribution: sync\n" in text
 
@@ -102,16 +104,16 @@ def test_names_cannot_break_the_subject() -> None:
 
 def test_unresolved_user() -> None:
     """Without a user the subject says so."""
-    nobody = Trailers("u", "n", "c", "i", "a/b", "", "unresolved")
-    text = commit_message.render_message([change("UPDATE", "a")], nobody)
+    unresolved = Trailers("u", "n", "c", "i", "a/b", "", "unresolved")
+    text = commit_message.render_message([change("UPDATE", "a")], unresolved)
     assert text.startswith("[UPDATE] v1/configmaps/a by user/(unresolved)\n")
     assert "X-ConfigButler-Unresolved" not in text
 
 
 def test_why_nobody_is_named_is_the_last_trailer() -> None:
     """0.8: a commit without an author says which reason that has."""
-    nobody = Trailers("u", "n", "c", "i", "a/b", "", "unresolved", "NamespaceNotCovered")
-    text = commit_message.render_message([change("UPDATE", "a")], nobody)
+    unresolved = Trailers("u", "n", "c", "i", "a/b", "", "unresolved", "NamespaceNotCovered")
+    text = commit_message.render_message([change("UPDATE", "a")], unresolved)
     assert text.endswith("\nX-ConfigButler-Unresolved: NamespaceNotCovered\n")
 
 

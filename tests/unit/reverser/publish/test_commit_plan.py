@@ -16,7 +16,7 @@ from windlass.reverser.selection.rules import operation_mask
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _wanted(
+def _update(
     name: str, blob: str | None, *, user: str = "alice", tier: Tier = "exact", only: str = ""
 ) -> AttributedUpdate:
     update = FileUpdate(
@@ -36,48 +36,48 @@ def _wanted(
 def test_the_operation_comes_from_the_git_transition() -> None:
     """Absent, different and unwanted files give CREATE, UPDATE and DELETE."""
     index = {"base/old.yaml": "1", "base/gone.yaml": "2"}
-    found = build_commit_plan(
-        [_wanted("new", "3"), _wanted("old", "4"), _wanted("gone", None)], index
+    plan = build_commit_plan(
+        [_update("new", "3"), _update("old", "4"), _update("gone", None)], index
     )
-    assert [change.op for change in found.commits[0].changes] == ["CREATE", "UPDATE", "DELETE"]
+    assert [change.op for change in plan.commits[0].changes] == ["CREATE", "UPDATE", "DELETE"]
 
 
 def test_a_masked_transition_is_left_out_and_named() -> None:
     """With CREATE alone, an update after the create is not written."""
-    found = build_commit_plan(
-        [_wanted("a", "1", only="CREATE"), _wanted("a", "2", only="CREATE")], {}
+    plan = build_commit_plan(
+        [_update("a", "1", only="CREATE"), _update("a", "2", only="CREATE")], {}
     )
-    assert [change.blob for change in found.commits[0].changes] == ["1"]
-    assert [reason for _, reason in found.skipped] == ["OperationMasked"]
+    assert [change.blob for change in plan.commits[0].changes] == ["1"]
+    assert [reason for _, reason in plan.skipped] == ["OperationMasked"]
 
 
 @pytest.mark.scenario("A96")
 def test_what_prune_keeps_is_named_by_path() -> None:
     """SNP-6: an inferred removal is retained, an observed one is done, in one window."""
     index = {"base/a.yaml": "1", "base/b.yaml": "1"}
-    gone = [_wanted("a", None, tier="sync"), _wanted("b", None)]
-    found = build_commit_plan(gone, index, prune="OnEvent")
-    assert found.retained == {"base/a.yaml"}
-    assert [change.path for one in found.commits for change in one.changes] == ["base/b.yaml"]
-    assert [reason for _, reason in found.skipped] == ["PruneRetained"]
+    gone = [_update("a", None, tier="sync"), _update("b", None)]
+    plan = build_commit_plan(gone, index, prune="OnEvent")
+    assert plan.retained == {"base/a.yaml"}
+    assert [change.path for commit in plan.commits for change in commit.changes] == ["base/b.yaml"]
+    assert [reason for _, reason in plan.skipped] == ["PruneRetained"]
 
 
 def test_what_git_has_already_is_no_commit() -> None:
     """After a lost reply the same window plans to nothing."""
-    found = build_commit_plan([_wanted("a", "1")], {"base/a.yaml": "1"})
-    assert found.commits == ()
+    plan = build_commit_plan([_update("a", "1")], {"base/a.yaml": "1"})
+    assert plan.commits == ()
 
 
 def test_deleted_and_made_again_with_equal_content_is_no_commit() -> None:
     """A net no-change in one window leaves no trace."""
-    found = build_commit_plan([_wanted("a", None), _wanted("a", "1")], {"base/a.yaml": "1"})
-    assert found.commits == ()
+    plan = build_commit_plan([_update("a", None), _update("a", "1")], {"base/a.yaml": "1"})
+    assert plan.commits == ()
 
 
 def test_two_people_on_one_path_stay_two_commits_in_order() -> None:
     """What bob did after alice is on top of what alice did."""
-    found = build_commit_plan([_wanted("a", "1"), _wanted("a", "2", user="bob")], {})
-    assert [(one.user, one.changes[0].op) for one in found.commits] == [
+    plan = build_commit_plan([_update("a", "1"), _update("a", "2", user="bob")], {})
+    assert [(commit.user, commit.changes[0].op) for commit in plan.commits] == [
         ("alice", "CREATE"),
         ("bob", "UPDATE"),
     ]

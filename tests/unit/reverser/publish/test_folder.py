@@ -23,7 +23,7 @@ def _folder(**files: str) -> Folder:
     return folder
 
 
-def _arrival(name: str, blob: str | None) -> FileUpdate:
+def _update(name: str, blob: str | None) -> FileUpdate:
     identity = Identity(GVR("", "v1", "configmaps"), "ns", name)
     content = b"x" if blob is not None else None
     return FileUpdate(
@@ -34,7 +34,7 @@ def _arrival(name: str, blob: str | None) -> FileUpdate:
 def test_what_the_folder_holds_anyway_is_not_queued() -> None:
     """Equal content costs no memory and no Git work."""
     folder = _folder(a="1")
-    assert not folder.add_update(_arrival("a", "1"), 0.0)
+    assert not folder.add_update(_update("a", "1"), 0.0)
     assert not folder.window
     assert "base/a" in folder.own_paths
 
@@ -42,18 +42,18 @@ def test_what_the_folder_holds_anyway_is_not_queued() -> None:
 def test_the_newest_arrival_decides_what_is_expected() -> None:
     """A change back to what Git has is queued while another one waits."""
     folder = _folder(a="1")
-    assert folder.add_update(_arrival("a", "2"), 0.0)
-    assert folder.add_update(_arrival("a", "1"), 0.1)
+    assert folder.add_update(_update("a", "2"), 0.0)
+    assert folder.add_update(_update("a", "1"), 0.1)
     assert folder.expected_blob("base/a") == "1"
 
 
 def test_a_file_made_again_while_its_removal_is_pushed_stays_ours() -> None:
     """The acknowledgement of the removal must not forget the newer file."""
     folder = _folder(a="1")
-    folder.add_update(_arrival("a", "1"), 0.0)
-    folder.add_update(_arrival("a", None), 0.1)
+    folder.add_update(_update("a", "1"), 0.0)
+    folder.add_update(_update("a", None), 0.1)
     folder.take()
-    folder.add_update(_arrival("a", "3"), 0.2)
+    folder.add_update(_update("a", "3"), 0.2)
     folder.acknowledge({"base/a": None})
     assert "base/a" in folder.own_paths
     assert folder.expected_blob("base/a") == "3"
@@ -68,19 +68,19 @@ def test_the_claim_is_no_object() -> None:
 def test_content_that_was_stowed_leaves_memory_only() -> None:
     """What waits is the same, but its bytes are the store's to keep."""
     folder = _folder()
-    folder.add_update(_arrival("a", "1"), 0.0)
-    folder.add_update(_arrival("b", "2"), 0.1)
+    folder.add_update(_update("a", "1"), 0.0)
+    folder.add_update(_update("b", "2"), 0.1)
     assert folder.window.held_bytes == 2
     folder.drop_content({"1"})
     assert folder.window.held_bytes == 1
-    assert [arrival.content for arrival in folder.window.updates] == [None, b"x"]
+    assert [update.content for update in folder.window.updates] == [None, b"x"]
     assert folder.expected_blob("base/a") == "1"
 
 
 def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
     """A long outage costs identities, not content."""
     folder = _folder()
-    folder.add_update(_arrival("a", "1"), 0.0)
+    folder.add_update(_update("a", "1"), 0.0)
     folder.drop_updates()
     assert folder.dropped == {"base/a"}
     assert not folder.window
@@ -90,10 +90,10 @@ def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
 def test_what_is_on_its_way_is_not_dropped() -> None:
     """A window that comes back must not override an update that was dropped meanwhile."""
     folder = _folder(a="1")
-    folder.add_update(_arrival("a", "2"), 0.0)
+    folder.add_update(_update("a", "2"), 0.0)
     closed = folder.take()
     folder.drop_updates()
-    assert folder.add_update(_arrival("a", "1"), 1.0)
+    assert folder.add_update(_update("a", "1"), 1.0)
     folder.put_back(closed)
     assert [update.blob for update in folder.window.updates] == ["2", "1"]
 
@@ -106,19 +106,19 @@ def test_a_batch_that_comes_back_stands_before_what_came_since(
     first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]
 ) -> None:
     """take, then put_back, is as if the window had never closed."""
-    one, other = _folder(a="1"), _folder(a="1")
+    folder, reference = _folder(a="1"), _folder(a="1")
     for number, (name, blob) in enumerate(first):
-        one.add_update(_arrival(name, blob), float(number))
-        other.add_update(_arrival(name, blob), float(number))
-    taken = one.take()
+        folder.add_update(_update(name, blob), float(number))
+        reference.add_update(_update(name, blob), float(number))
+    window = folder.take()
     for number, (name, blob) in enumerate(second, start=len(first)):
-        one.add_update(_arrival(name, blob), float(number))
-        other.add_update(_arrival(name, blob), float(number))
-    one.put_back(taken)
-    assert one.window.updates == other.window.updates
-    assert one.window.size == other.window.size
-    assert {path: one.expected_blob(path) for path in one.index} == {
-        path: other.expected_blob(path) for path in other.index
+        folder.add_update(_update(name, blob), float(number))
+        reference.add_update(_update(name, blob), float(number))
+    folder.put_back(window)
+    assert folder.window.updates == reference.window.updates
+    assert folder.window.size == reference.window.size
+    assert {path: folder.expected_blob(path) for path in folder.index} == {
+        path: reference.expected_blob(path) for path in reference.index
     }
 
 
@@ -128,11 +128,11 @@ def test_pending_snapshots_learn_what_was_observed_after_them() -> None:
     first, second = _snapshot(), _snapshot()
     folder.add_snapshot(first, 0.0)
     folder.take()
-    folder.add_update(_arrival("a", "1"), 1.0)
+    folder.add_update(_update("a", "1"), 1.0)
     folder.add_snapshot(second, 2.0)
     assert (first.seen_since, second.seen_since) == ({"base/a"}, set())
     folder.settle()
-    folder.add_update(_arrival("b", "1"), 3.0)
+    folder.add_update(_update("b", "1"), 3.0)
     assert (first.seen_since, second.seen_since) == ({"base/a"}, {"base/b"})
 
 
@@ -141,8 +141,8 @@ def test_equal_content_is_queued_while_its_removal_is_on_its_way() -> None:
     folder = _folder(a="1")
     folder.add_snapshot(_snapshot(), 0.0)
     folder.take()
-    folder.expect_removals([_arrival("a", None)])
-    assert folder.add_update(_arrival("a", "1"), 1.0)
+    folder.expect_removals([_update("a", None)])
+    assert folder.add_update(_update("a", "1"), 1.0)
 
 
 def _snapshot() -> ScopeSnapshot:

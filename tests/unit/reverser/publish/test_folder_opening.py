@@ -16,17 +16,17 @@ def _folder(name: str) -> Folder:
     return Folder(cast("WriteTarget", SimpleNamespace(key=Key("ns", name))))
 
 
-def _party(name: str, *folders: Folder, trouble: WindlassError | None = None) -> WriterGroup:
+def _group(name: str, *folders: Folder, error: WindlassError | None = None) -> WriterGroup:
     mine = {folder.target.key: folder for folder in folders}
-    return WriterGroup(Key("ns", name), folders=mine, error=trouble)
+    return WriterGroup(Key("ns", name), folders=mine, error=error)
 
 
 def test_whoever_the_server_refuses_holds_nothing() -> None:
     """GIT-2: a tenant without write access cannot squat a folder; a passing fault is no refusal."""
     mine, refused, away = _folder("mine"), _folder("refused"), _folder("away")
-    own = _party("own", mine)
-    other = _party("other", refused, trouble=Stalled("PushRejected", "no"))
-    third = _party("third", away, trouble=Retryable("GitUnavailable", "later"))
+    own = _group("own", mine)
+    other = _group("other", refused, error=Stalled("PushRejected", "no"))
+    third = _group("third", away, error=Retryable("GitUnavailable", "later"))
     pairs = [(own, mine), (other, refused), (third, away)]
     assert folder_opening.possible_holders(mine, pairs) == [mine, away]
 
@@ -35,6 +35,6 @@ def test_neighbours_with_the_same_credentials_count_always() -> None:
     """What refuses both refuses neither more than the other."""
     mine, beside, closed = _folder("mine"), _folder("beside"), _folder("closed")
     closed.close(Stalled("FolderClaimed", "theirs"), 300.0)
-    party = _party("own", mine, beside, closed, trouble=Stalled("PushRejected", "no"))
-    pairs = [(party, folder) for folder in (mine, beside, closed)]
+    group = _group("own", mine, beside, closed, error=Stalled("PushRejected", "no"))
+    pairs = [(group, folder) for folder in (mine, beside, closed)]
     assert folder_opening.possible_holders(mine, pairs) == [mine, beside]

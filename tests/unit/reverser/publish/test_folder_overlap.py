@@ -11,7 +11,7 @@ from windlass.reverser.publish import folder_claim
 from windlass.reverser.publish.folder_claim import ClaimStrength, FolderContender
 
 
-def _stake(
+def _contender(
     name: str,
     folder: str = "a",
     created: str = "2026-01-01",
@@ -32,35 +32,38 @@ def test_equal_and_nested_folders_overlap(one: str, other: str, expected: bool) 
 
 def test_a_claim_wins_over_age() -> None:
     """GIT-2: the one named in Git keeps the folder, so a restart changes nothing."""
-    old, young = _stake("old"), _stake("young", created="2026-02-01", title=ClaimStrength.CLAIM)
+    old, young = (
+        _contender("old"),
+        _contender("young", created="2026-02-01", title=ClaimStrength.CLAIM),
+    )
     assert old.loses_to(young)
     assert not young.loses_to(old)
 
 
 def test_age_decides_between_equals_then_the_name() -> None:
     """GIT-2: creation first, then namespace and name."""
-    assert _stake("a", created="2026-02-01").loses_to(_stake("z"))
-    assert _stake("b").loses_to(_stake("a"))
+    assert _contender("a", created="2026-02-01").loses_to(_contender("z"))
+    assert _contender("b").loses_to(_contender("a"))
 
 
 def test_an_order_to_take_over_wins() -> None:
     """SNP-11: the annotation that names the holder beats its claim."""
     holder, taker = (
-        _stake("a", title=ClaimStrength.CLAIM),
-        _stake("b", title=ClaimStrength.TAKEOVER),
+        _contender("a", title=ClaimStrength.CLAIM),
+        _contender("b", title=ClaimStrength.TAKEOVER),
     )
     assert holder.loses_to(taker)
 
 
 def test_exactly_one_of_two_keeps_the_folder() -> None:
     """Two destinations never both yield, and never both keep."""
-    stakes = [
-        _stake(name, created=created, title=title)
+    contenders = [
+        _contender(name, created=created, title=title)
         for name, created, title in itertools.product(
             "ab", ("2026-01-01", "2026-02-01"), ClaimStrength
         )
     ]
-    for one, other in itertools.permutations(stakes, 2):
+    for one, other in itertools.permutations(contenders, 2):
         if one.destination != other.destination:
             assert one.loses_to(other) is not other.loses_to(one)
 
@@ -68,18 +71,18 @@ def test_exactly_one_of_two_keeps_the_folder() -> None:
 def test_between_namespaces_only_a_claim_decides() -> None:
     """A destination that never pushed keeps nobody of another namespace out of a folder."""
     squatter = FolderContender(Key("evil", "a"), "a", "2020-01-01", ClaimStrength.NONE)
-    mine = _stake("mine")
+    mine = _contender("mine")
     assert not mine.loses_to(squatter)
     assert not squatter.loses_to(mine)
-    claimed = _stake("mine", title=ClaimStrength.CLAIM)
+    claimed = _contender("mine", title=ClaimStrength.CLAIM)
     assert squatter.loses_to(claimed)
     assert not claimed.loses_to(squatter)
 
 
 def test_a_holder_elsewhere_is_not_named() -> None:
     """GIT-2: who has the folder in another namespace is nobody's business."""
-    mine = _stake("mine", folder="a/b")
-    near = folder_claim.overlap_message(mine, _stake("holder", folder="a"))
+    mine = _contender("mine", folder="a/b")
+    near = folder_claim.overlap_message(mine, _contender("holder", folder="a"))
     assert "folder a of GitDestination team/holder" in near
     far = folder_claim.overlap_message(
         mine, FolderContender(Key("secret", "holder"), "a", "", ClaimStrength.CLAIM)

@@ -13,10 +13,10 @@ from windlass.reverser.publish.folder import PendingWindow
 from windlass.reverser.publish.publisher import SETTLE_SECONDS
 
 ALICE = AuthorVerdict("exact", Actor("alice"))
-NOBODY = AuthorVerdict("unresolved", None, "NoRecord")
+UNRESOLVED = AuthorVerdict("unresolved", None, "NoRecord")
 
 
-def _arrival(uid: str, received: float | None) -> FileUpdate:
+def _update(uid: str, received: float | None) -> FileUpdate:
     identity = Identity(GVR("", "v1", "configmaps"), "ns", uid)
     observation = None
     if received is not None:
@@ -27,28 +27,31 @@ def _arrival(uid: str, received: float | None) -> FileUpdate:
 
 def test_an_author_is_settled_before_its_records_expire() -> None:
     """ATT-7: a window longer than records live keeps the authors that were proven in time."""
-    waiting = PendingWindow(
-        [_arrival("sync", None), _arrival("one", 0.0), _arrival("two", 3.0)], observed_count=2
+    window = PendingWindow(
+        [_update("sync", None), _update("one", 0.0), _update("two", 3.0)], observed_count=2
     )
-    assert publisher.next_settle_time(waiting) == SETTLE_SECONDS
-    publisher.settle_window(waiting, lambda _: ALICE, SETTLE_SECONDS)
-    assert publisher.next_settle_time(waiting) == 3.0 + SETTLE_SECONDS
-    verdicts = publisher.judge_window(waiting, lambda _: NOBODY)
-    assert {one.uid: verdict for one, verdict in verdicts.items()} == {"one": ALICE, "two": NOBODY}
+    assert publisher.next_settle_time(window) == SETTLE_SECONDS
+    publisher.settle_window(window, lambda _: ALICE, SETTLE_SECONDS)
+    assert publisher.next_settle_time(window) == 3.0 + SETTLE_SECONDS
+    verdicts = publisher.judge_window(window, lambda _: UNRESOLVED)
+    assert {observation.uid: verdict for observation, verdict in verdicts.items()} == {
+        "one": ALICE,
+        "two": UNRESOLVED,
+    }
 
 
 def test_an_author_is_not_settled_while_another_record_may_come() -> None:
     """A verdict on arrival could be contradicted; the one at the close counts."""
-    waiting = PendingWindow([_arrival("one", 0.0)], observed_count=1)
-    publisher.settle_window(waiting, lambda _: ALICE, SETTLE_SECONDS - 0.1)
-    assert waiting.verdicts == {}
+    window = PendingWindow([_update("one", 0.0)], observed_count=1)
+    publisher.settle_window(window, lambda _: ALICE, SETTLE_SECONDS - 0.1)
+    assert window.verdicts == {}
     ambiguous = AuthorVerdict("unresolved", None, "Ambiguous")
-    assert list(publisher.judge_window(waiting, lambda _: ambiguous).values()) == [ambiguous]
+    assert list(publisher.judge_window(window, lambda _: ambiguous).values()) == [ambiguous]
 
 
 def test_what_nobody_was_seen_to_do_has_nothing_to_settle() -> None:
     """A snapshot's changes never wake the worker for their authors."""
-    waiting = PendingWindow([_arrival("one", None)])
-    assert publisher.next_settle_time(waiting) == float("inf")
-    publisher.settle_window(waiting, lambda _: ALICE, 100.0)
-    assert waiting.verdicts == {}
+    window = PendingWindow([_update("one", None)])
+    assert publisher.next_settle_time(window) == float("inf")
+    publisher.settle_window(window, lambda _: ALICE, 100.0)
+    assert window.verdicts == {}

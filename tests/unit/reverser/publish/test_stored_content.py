@@ -14,37 +14,37 @@ from windlass.reverser.publish.folder import Folder, PendingWindow
 from windlass.reverser.publish.publisher import CommitStep, PublishPlan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SOMEBODY = Author("somebody", "somebody@example.org")
+AUTHOR = Author("somebody", "somebody@example.org")
 
 
-def _arrival(name: str) -> FileUpdate:
+def _update(name: str) -> FileUpdate:
     content = name.encode()
     identity = Identity(GVR("", "v1", "configmaps"), "default", name)
     blob = objects.blob_id(content)
     return FileUpdate(identity, "ConfigMap", name, blob, content, frozenset(), None, NOW)
 
 
-def _planned(arrival: FileUpdate) -> PublishPlan:
+def _planned(update: FileUpdate) -> PublishPlan:
     change = PlannedChange(
-        path=arrival.path,
-        identity=arrival.identity,
-        blob=arrival.blob,
-        size=arrival.size,
-        author=SOMEBODY,
+        path=update.path,
+        identity=update.identity,
+        blob=update.blob,
+        size=update.size,
+        author=AUTHOR,
         tier="sync",
         user="",
         received=NOW,
         op="CREATE",
     )
-    commit = PlannedCommit(SOMEBODY, "sync", "", (change,))
+    commit = PlannedCommit(AUTHOR, "sync", "", (change,))
     folder = cast("Folder", None)
     return PublishPlan((CommitStep(folder, commit, "0" * 40, claims=False),), ())
 
 
 def test_only_content_that_was_written_is_let_go() -> None:
     """What changed nothing on the old tip may be needed on the next one."""
-    written, unchanged = _arrival("written"), _arrival("unchanged")
+    written, unchanged = _update("written"), _update("unchanged")
     gathered = PendingWindow(updates=[written, unchanged], size=16, held_bytes=16)
     left = gathered.without_content(_planned(written).blobs)
-    assert [arrival.content for arrival in left.updates] == [None, b"unchanged"]
+    assert [update.content for update in left.updates] == [None, b"unchanged"]
     assert (left.size, left.held_bytes) == (16, len(b"unchanged"))

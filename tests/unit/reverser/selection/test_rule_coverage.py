@@ -32,12 +32,12 @@ def covering(
     excluded: tuple[str, ...] = (),
 ) -> RuleCoverage:
     """The selected of rules that were compiled against `types`."""
-    catalogue, hidden = ApiTypes.from_types(types, failed), frozenset(excluded)
+    api_types, hidden = ApiTypes.from_types(types, failed), frozenset(excluded)
     compiled = tuple(
-        CompiledRule(1, rule, rules.resolve(rule, catalogue, watch_all=False, excluded=hidden))
+        CompiledRule(1, rule, rules.resolve(rule, api_types, watch_all=False, excluded=hidden))
         for rule in given
     )
-    return RuleCoverage(compiled, catalogue, excluded=hidden, all_scopes_synced=True)
+    return RuleCoverage(compiled, api_types, excluded=hidden, all_scopes_synced=True)
 
 
 def named(*resources: str, **more: tuple[str, ...]) -> SelectionRule:
@@ -52,10 +52,10 @@ def why(selected: RuleCoverage, gvr: GVR, namespace: str = "team-a") -> str | No
 
 def test_a_selected_scope_is_covered_and_nothing_else() -> None:
     """A WatchRule covers its own namespace; a cluster rule every one."""
-    one = covering(named("configmaps"))
-    assert why(one, MAPS) is None
-    assert why(one, MAPS, "team-b") == selection.NO_RULE
-    assert why(one, SERVICES) == selection.NO_RULE
+    coverage = covering(named("configmaps"))
+    assert why(coverage, MAPS) is None
+    assert why(coverage, MAPS, "team-b") == selection.NO_RULE
+    assert why(coverage, SERVICES) == selection.NO_RULE
     everywhere = cluster_rule(RuleItem(resources=("services",), scope="Namespaced"))
     assert why(covering(everywhere), SERVICES, "team-b") is None
     assert why(covering(everywhere), NAMESPACES, "") == selection.NO_RULE
@@ -77,7 +77,7 @@ def test_a_type_that_is_away_keeps_its_files_as_long_as_a_rule_wants_it() -> Non
         assert why(covering(rule), GADGETS) is None
     assert why(covering(named("configmaps")), GADGETS) == selection.NO_RULE
     assert why(covering(named("gadgets", api_groups=("apps",))), GADGETS) == selection.NO_RULE
-    mute = tuple(one for one in CLUSTER if one.gvr != WIDGETS and one.gvr != OLD_WIDGETS)
+    mute = tuple(type_ for type_ in CLUSTER if type_.gvr not in (WIDGETS, OLD_WIDGETS))
     bare = served("example.com/v1/widgets", verbs=frozenset({"get"}))
     assert why(covering(named("widgets"), types=(*mute, bare)), WIDGETS) is None
 
@@ -91,24 +91,24 @@ def test_a_failed_group_proves_nothing() -> None:
 
 def test_another_version_goes_when_the_new_one_was_seen() -> None:
     """DSC-5: the files of the old version stay until those of the new one can be there."""
-    found = covering(named("widgets"))
-    assert why(found, OLD_WIDGETS) == selection.OTHER_VERSION
-    assert why(replace(found, all_scopes_synced=False), OLD_WIDGETS) is None
+    coverage = covering(named("widgets"))
+    assert why(coverage, OLD_WIDGETS) == selection.OTHER_VERSION
+    assert why(replace(coverage, all_scopes_synced=False), OLD_WIDGETS) is None
     both = covering(named("widgets", api_versions=("v1", "v1beta1")))
     assert why(both, OLD_WIDGETS) is None
 
 
 def test_exclusion_is_told_as_such() -> None:
     """RUL-6: hard exclusion goes although a rule names it; a soft one goes under `*`."""
-    found = covering(named("configmaps", "services"), excluded=("services",))
-    assert why(found, SERVICES) == selection.EXCLUDED
+    coverage = covering(named("configmaps", "services"), excluded=("services",))
+    assert why(coverage, SERVICES) == selection.EXCLUDED
     assert why(covering(named("*")), PODS) == selection.NO_RULE
     assert why(covering(named("pods")), PODS) is None
 
 
 def test_a_kind_that_is_served_is_known_by_its_plurals() -> None:
     """SNP-3: the plural in a path is free only where nobody serves the kind."""
-    found = covering(named("configmaps"))
-    assert found.may_contain(SERVICES, "Services")
-    assert not found.may_contain(GVR("", "v1", "notes"), "Services")
-    assert found.may_contain(GADGETS, "Gadgets")
+    coverage = covering(named("configmaps"))
+    assert coverage.may_contain(SERVICES, "Services")
+    assert not coverage.may_contain(GVR("", "v1", "notes"), "Services")
+    assert coverage.may_contain(GADGETS, "Gadgets")

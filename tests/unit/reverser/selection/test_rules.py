@@ -66,11 +66,11 @@ def resolve(
     rule: SelectionRule, types: tuple[ServedType, ...] = CLUSTER, **options: Any
 ) -> RuleResolution:
     """The resolution against a catalogue of `types`."""
-    catalogue = ApiTypes.from_types(
+    api_types = ApiTypes.from_types(
         types, options.pop("failed_groups", ()), options.pop("subresource_only", ())
     )
     settings: dict[str, Any] = {"watch_all": False, "excluded": frozenset(), **options}
-    return rules.resolve(rule, catalogue, **settings)
+    return rules.resolve(rule, api_types, **settings)
 
 
 def selected(resolution: RuleResolution) -> set[str]:
@@ -80,20 +80,20 @@ def selected(resolution: RuleResolution) -> set[str]:
 
 def test_plurals_without_group_resolve_to_every_served_group() -> None:
     """RUL-2: an omitted group means every group that has the plural, custom ones included."""
-    found = resolve(watch_rule(RuleItem(resources=("deployments", "services", "widgets"))))
-    assert selected(found) == {
+    resolution = resolve(watch_rule(RuleItem(resources=("deployments", "services", "widgets"))))
+    assert selected(resolution) == {
         "apps/v1/deployments",
         "v1/services",
         "serving.example.com/v1/services",
         "example.com/v1/widgets",
     }
-    assert found.unresolved == ()
+    assert resolution.unresolved == ()
 
 
 def test_empty_group_is_core() -> None:
     """RUL-2: the empty string names the core group alone."""
-    found = resolve(watch_rule(RuleItem(api_groups=("",), resources=("services",))))
-    assert selected(found) == {"v1/services"}
+    resolution = resolve(watch_rule(RuleItem(api_groups=("",), resources=("services",))))
+    assert selected(resolution) == {"v1/services"}
 
 
 def test_resources_are_compared_without_letter_case() -> None:
@@ -104,8 +104,8 @@ def test_resources_are_compared_without_letter_case() -> None:
 @pytest.mark.parametrize("versions", [None, (), ("*",)])
 def test_omitted_versions_mean_the_preferred_one(versions: tuple[str, ...] | None) -> None:
     """RUL-3: one object, one file."""
-    found = resolve(watch_rule(RuleItem(resources=("widgets",), api_versions=versions)))
-    assert selected(found) == {"example.com/v1/widgets"}
+    resolution = resolve(watch_rule(RuleItem(resources=("widgets",), api_versions=versions)))
+    assert selected(resolution) == {"example.com/v1/widgets"}
 
 
 def test_listed_versions_are_each_selected() -> None:
@@ -128,21 +128,21 @@ def test_plural_outside_the_preferred_version_takes_the_most_stable() -> None:
 
 def test_preset_of_a_watch_rule_is_its_namespaced_part() -> None:
     """RUL-5: no pods, events, ReplicaSets or cluster types appear, and nothing is missing."""
-    found = resolve(watch_rule(RuleItem()))
-    assert selected(found) == {
+    resolution = resolve(watch_rule(RuleItem()))
+    assert selected(resolution) == {
         "v1/configmaps",
         "v1/secrets",
         "v1/services",
         "apps/v1/deployments",
         "rbac.authorization.k8s.io/v1/roles",
     }
-    assert found.unresolved == ()
+    assert resolution.unresolved == ()
 
 
 def test_preset_of_a_cluster_rule_is_the_part_of_its_scope() -> None:
     """RUL-5: an item of scope Cluster takes the cluster-scoped part."""
-    found = resolve(cluster_rule(RuleItem(scope="Cluster")))
-    assert selected(found) == {"rbac.authorization.k8s.io/v1/clusterroles"}
+    resolution = resolve(cluster_rule(RuleItem(scope="Cluster")))
+    assert selected(resolution) == {"rbac.authorization.k8s.io/v1/clusterroles"}
 
 
 def test_groups_filter_the_preset() -> None:
@@ -152,8 +152,8 @@ def test_groups_filter_the_preset() -> None:
 
 def test_star_takes_every_followable_type_but_excluded_ones() -> None:
     """RUL-4, RUL-6: soft, never and unfollowable types stay out of `*`."""
-    found = resolve(watch_rule(RuleItem(resources=("*",))))
-    assert selected(found) == {
+    resolution = resolve(watch_rule(RuleItem(resources=("*",))))
+    assert selected(resolution) == {
         "v1/configmaps",
         "v1/secrets",
         "v1/services",
@@ -181,16 +181,16 @@ def test_named_soft_exclusion_is_selected() -> None:
 @pytest.mark.parametrize("entry", ["batch/cronjobs", "cronjobs", "Batch/CronJobs"])
 def test_hard_exclusion_wins_over_a_name(entry: str) -> None:
     """RUL-6: the administrator's word wins always."""
-    found = resolve(watch_rule(RuleItem(resources=("cronjobs",))), excluded=frozenset({entry}))
-    assert found == RuleResolution((), (Unresolved("cronjobs", "ExcludedByFlag"),))
+    resolution = resolve(watch_rule(RuleItem(resources=("cronjobs",))), excluded=frozenset({entry}))
+    assert resolution == RuleResolution((), (Unresolved("cronjobs", "ExcludedByFlag"),))
 
 
 def test_hard_exclusion_of_core_spares_namesakes() -> None:
     """RUL-6: `core/services` leaves services of other groups alone."""
-    found = resolve(
+    resolution = resolve(
         watch_rule(RuleItem(resources=("services",))), excluded=frozenset({"core/services"})
     )
-    assert selected(found) == {"serving.example.com/v1/services"}
+    assert selected(resolution) == {"serving.example.com/v1/services"}
 
 
 REFUSALS = [
@@ -214,92 +214,98 @@ def test_every_refused_entry_has_one_reason(entry: str, reason: str) -> None:
         served("example.com/v1/twins", "Twin"),
         served("example.com/v1/twinlets", "Twin"),
     )
-    found = resolve(
+    resolution = resolve(
         watch_rule(RuleItem(resources=(entry, entry))),
         types,
         subresource_only=[GVR("example.com", "v1", "parents")],
     )
-    assert found.scopes == ()
-    assert [(one.entry, one.reason) for one in found.unresolved] == [(entry, reason)]
+    assert resolution.scopes == ()
+    assert [(one.entry, one.reason) for one in resolution.unresolved] == [(entry, reason)]
 
 
 def test_entry_that_selects_somewhere_is_resolved() -> None:
     """DSC-6: pods of the metrics group do not spoil a rule that gets the core ones."""
-    found = resolve(watch_rule(RuleItem(resources=("pods",))))
-    assert selected(found) == {"v1/pods"}
-    assert found.unresolved == ()
+    resolution = resolve(watch_rule(RuleItem(resources=("pods",))))
+    assert selected(resolution) == {"v1/pods"}
+    assert resolution.unresolved == ()
 
 
 def test_entry_is_told_with_its_single_group() -> None:
     """2.3: the status shows which of several equal plurals was meant."""
-    found = resolve(watch_rule(RuleItem(api_groups=("batch",), resources=("widgets",))))
-    assert found.unresolved == (Unresolved("batch/widgets", "NotServed"),)
+    resolution = resolve(watch_rule(RuleItem(api_groups=("batch",), resources=("widgets",))))
+    assert resolution.unresolved == (Unresolved("batch/widgets", "NotServed"),)
 
 
 def test_failed_group_degrades_what_it_may_hide() -> None:
     """DSC-1: entries that reach into the group by name or by `*`; a typo is just not served."""
     rule = watch_rule(RuleItem(resources=("*", "gadgets")))
-    found = resolve(rule, failed_groups=["broken.io/v1"])
-    assert found.unresolved == (
+    resolution = resolve(rule, failed_groups=["broken.io/v1"])
+    assert resolution.unresolved == (
         Unresolved("broken.io/*", "DiscoveryDegraded"),
         Unresolved("gadgets", "NotServed"),
     )
     named = RuleItem(api_groups=("example.com", "broken.io"), resources=("gadgets",))
-    found = resolve(watch_rule(named), failed_groups=["broken.io/v1"])
-    assert found.unresolved == (Unresolved("broken.io/gadgets", "DiscoveryDegraded"),)
+    resolution = resolve(watch_rule(named), failed_groups=["broken.io/v1"])
+    assert resolution.unresolved == (Unresolved("broken.io/gadgets", "DiscoveryDegraded"),)
 
 
 def test_failed_group_outside_the_filter_does_not_matter() -> None:
     """DSC-6: a broken metrics API does not degrade the preset."""
-    found = resolve(watch_rule(RuleItem()), failed_groups=["metrics.k8s.io/v1beta1"])
-    assert found.unresolved == ()
+    resolution = resolve(watch_rule(RuleItem()), failed_groups=["metrics.k8s.io/v1beta1"])
+    assert resolution.unresolved == ()
 
 
 def test_failed_core_version_is_the_core_group() -> None:
     """DSC-1: discovery names the core group by its version."""
-    found = resolve(watch_rule(RuleItem(api_groups=("",))), failed_groups=["v1"])
-    assert found.unresolved == (Unresolved("core/*", "DiscoveryDegraded"),)
+    resolution = resolve(watch_rule(RuleItem(api_groups=("",))), failed_groups=["v1"])
+    assert resolution.unresolved == (Unresolved("core/*", "DiscoveryDegraded"),)
 
 
 def test_types_of_a_failed_group_stay_selected() -> None:
     """DSC-1: a failed group keeps its last known types."""
-    found = resolve(watch_rule(RuleItem(resources=("widgets",))), failed_groups=["example.com/v1"])
-    assert selected(found) == {"example.com/v1/widgets"}
+    resolution = resolve(
+        watch_rule(RuleItem(resources=("widgets",))), failed_groups=["example.com/v1"]
+    )
+    assert selected(resolution) == {"example.com/v1/widgets"}
 
 
 def test_preset_that_finds_nothing_says_so() -> None:
     """2.3: a rule without any scope names what is missing."""
-    found = resolve(watch_rule(RuleItem(api_groups=("nowhere.io",))))
-    assert found == RuleResolution((), (Unresolved("preset", "NotServed"),))
+    resolution = resolve(watch_rule(RuleItem(api_groups=("nowhere.io",))))
+    assert resolution == RuleResolution((), (Unresolved("preset", "NotServed"),))
 
 
 def test_watch_rule_covers_its_own_namespace() -> None:
     """2.3: the namespace of a WatchRule is in each of its scopes, whatever an item says."""
-    found = resolve(watch_rule(RuleItem(scope="Cluster", resources=("configmaps", "namespaces"))))
-    assert [(str(one.gvr), one.namespace) for one in found.scopes] == [("v1/configmaps", "team-a")]
+    resolution = resolve(
+        watch_rule(RuleItem(scope="Cluster", resources=("configmaps", "namespaces")))
+    )
+    assert [(str(one.gvr), one.namespace) for one in resolution.scopes] == [
+        ("v1/configmaps", "team-a")
+    ]
 
 
 def test_cluster_rule_covers_all_namespaces() -> None:
     """2.3: scope Namespaced of a ClusterWatchRule means all namespaces."""
-    found = resolve(cluster_rule(RuleItem(scope="Namespaced", resources=("configmaps",))))
-    assert [one.namespace for one in found.scopes] == [""]
+    resolution = resolve(cluster_rule(RuleItem(scope="Namespaced", resources=("configmaps",))))
+    assert [one.namespace for one in resolution.scopes] == [""]
 
 
 def test_cluster_rule_without_scope_selects_nothing() -> None:
     """2.3: the schema requires a scope; code that gets none does not guess one."""
-    found = resolve(cluster_rule(RuleItem(resources=("configmaps",))))
-    assert found == RuleResolution((), (Unresolved("configmaps", "ScopeMismatch"),))
+    resolution = resolve(cluster_rule(RuleItem(resources=("configmaps",))))
+    assert resolution == RuleResolution((), (Unresolved("configmaps", "ScopeMismatch"),))
 
 
 def test_masks_of_items_are_united() -> None:
     """RUL-7: items are alternatives, so their operations add up."""
-    found = resolve(
+    resolution = resolve(
         watch_rule(
             RuleItem(frozenset({"CREATE"}), resources=("configmaps",)),
             RuleItem(frozenset({"DELETE"}), resources=("configmaps",)),
         )
     )
-    assert [one.mask for one in found.scopes] == [frozenset({"CREATE", "DELETE"})]
+    assert [one.mask for one in resolution.scopes] == [frozenset({"CREATE", "DELETE"})]
 
 
 @pytest.mark.parametrize("operations", [frozenset(), frozenset({"*"}), frozenset({"*", "CREATE"})])
@@ -310,13 +316,13 @@ def test_no_operations_or_star_means_all(operations: frozenset[str]) -> None:
 
 def test_owned_objects_keep_a_selection_of_their_own() -> None:
     """SAN-9: the mask of an item without includeOwned never reaches owned objects."""
-    found = resolve(
+    resolution = resolve(
         watch_rule(
             RuleItem(frozenset({"CREATE"}), resources=("replicasets",), include_owned=True),
             RuleItem(frozenset({"DELETE"}), resources=("replicasets",)),
         )
     )
-    assert [(one.include_owned, one.mask) for one in found.scopes] == [
+    assert [(one.include_owned, one.mask) for one in resolution.scopes] == [
         (False, frozenset({"DELETE"})),
         (True, frozenset({"CREATE"})),
     ]

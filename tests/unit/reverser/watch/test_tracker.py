@@ -10,47 +10,47 @@ STATE = TrackedObject("2f1c0c3e-58a5-4b0f-9d6b-0a6f6b1d7c11", "184467", b"d" * 1
 
 def test_a_state_comes_back_as_it_was_put() -> None:
     """Packing loses nothing, also where there is no digest and no count."""
-    tracking = ObjectTracker()
+    tracker = ObjectTracker()
     bare = TrackedObject("", "", b"")
-    tracking.put(Key("ns", "one"), STATE)
-    tracking.put(Key("", "system:a b"), bare)
-    assert tracking.get(Key("ns", "one")) == STATE
-    assert tracking.get(Key("", "system:a b")) == bare
-    assert tracking.get(Key("ns", "two")) is None
+    tracker.put(Key("ns", "one"), STATE)
+    tracker.put(Key("", "system:a b"), bare)
+    assert tracker.get(Key("ns", "one")) == STATE
+    assert tracker.get(Key("", "system:a b")) == bare
+    assert tracker.get(Key("ns", "two")) is None
 
 
 def test_namesakes_of_several_namespaces_are_kept_apart() -> None:
     """Whoever is forgotten takes nobody along; forgetting a stranger is no fault."""
-    tracking = ObjectTracker()
+    tracker = ObjectTracker()
     for namespace in ("a", "ab", ""):
-        tracking.put(Key(namespace, "one"), STATE)
-    tracking.forget(Key("a", "one"))
-    tracking.forget(Key("a", "never"))
-    assert len(tracking) == 2
-    assert tracking.get(Key("ab", "one")) == STATE
+        tracker.put(Key(namespace, "one"), STATE)
+    tracker.forget(Key("a", "one"))
+    tracker.forget(Key("a", "never"))
+    assert len(tracker) == 2
+    assert tracker.get(Key("ab", "one")) == STATE
 
 
 def test_who_was_not_seen_in_a_snapshot_is_forgotten() -> None:
     """Seeing somebody who is not tracked is no fault; an earlier snapshot does not count."""
-    tracking = ObjectTracker()
+    tracker = ObjectTracker()
     for name in ("one", "two"):
-        tracking.put(Key("ns", name), STATE)
-    tracking.begin_snapshot()
-    tracking.mark_listed(Key("ns", "two"))
-    tracking.begin_snapshot()
-    tracking.put(Key("ns", "one"), STATE)
-    tracking.mark_listed(Key("ns", "blurred"))
-    assert tracking.end_snapshot() == (Key("ns", "two"),)
-    assert tracking.get(Key("ns", "one")) == STATE
-    assert len(tracking) == 1
+        tracker.put(Key("ns", name), STATE)
+    tracker.begin_snapshot()
+    tracker.mark_listed(Key("ns", "two"))
+    tracker.begin_snapshot()
+    tracker.put(Key("ns", "one"), STATE)
+    tracker.mark_listed(Key("ns", "blurred"))
+    assert tracker.end_snapshot() == (Key("ns", "two"),)
+    assert tracker.get(Key("ns", "one")) == STATE
+    assert len(tracker) == 1
 
 
 def test_a_snapshot_that_proves_nothing_forgets_nobody() -> None:
     """Who was not seen in it may be alive all the same."""
-    tracking = ObjectTracker()
-    tracking.put(Key("ns", "one"), STATE)
-    tracking.begin_snapshot()
-    tracking.abandon_snapshot()
-    assert tracking.get(Key("ns", "one")) == STATE
-    tracking.begin_snapshot()
-    assert tracking.end_snapshot() == (Key("ns", "one"),)
+    tracker = ObjectTracker()
+    tracker.put(Key("ns", "one"), STATE)
+    tracker.begin_snapshot()
+    tracker.abandon_snapshot()
+    assert tracker.get(Key("ns", "one")) == STATE
+    tracker.begin_snapshot()
+    assert tracker.end_snapshot() == (Key("ns", "one"),)

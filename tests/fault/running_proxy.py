@@ -14,7 +14,7 @@ from tests.support.processes.server_loop import server_loop
 
 
 @dataclass(frozen=True)
-class Proxied:
+class RunningProxy:
     """A running proxy, and the kubeconfig that leads through it."""
 
     proxy: WatchProxy
@@ -44,16 +44,16 @@ class EmptyList(ProxyResponse):
 
 
 @contextlib.contextmanager
-def proxied(kubeconfig: Path, directory: Path) -> Iterator[Proxied]:
+def running_proxy(kubeconfig: Path, directory: Path) -> Iterator[RunningProxy]:
     """A proxy that acts as the user of `kubeconfig`."""
 
-    async def enter() -> WatchProxy:
+    async def start() -> WatchProxy:
         return await WatchProxy(kubeconfig).__aenter__()
 
     with server_loop() as running:
-        proxy = running.run(enter())
+        proxy = running.run(start())
         try:
             path = proxy.write_kubeconfig(directory / "proxy.kubeconfig")
-            yield Proxied(proxy, path, running.loop)
+            yield RunningProxy(proxy, path, running.loop)
         finally:
             running.run(proxy.__aexit__(None, None, None))

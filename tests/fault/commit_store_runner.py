@@ -25,29 +25,31 @@ from windlass.git.format.remote import Remote
 from windlass.git.runner import Git
 
 
-async def tell(url: str, directory: Path, run: Path, cap: int, commits: list[str]) -> str:
+async def fetch_commits(url: str, directory: Path, run: Path, cap: int, commits: list[str]) -> str:
     """One commit after the other, each with all its blobs, each kept."""
     store = CommitStore.open(Git(git_settings(run)), directory, cap_bytes=cap)
     for commit in commits:
         await store.fetch(RemoteSource(Remote.parse(url)), commit)
         await store.need(entry.blob for entry in store.listing(commit).values())
         store.keep(commit)
-    found = store.listing(commits[-1])
-    read = {path: objects.blob_id(store.read(entry.blob)) for path, entry in found.items()}
-    return f"{sorted(read.items())} {store.targets()}\n"
+    listing = store.listing(commits[-1])
+    blobs = {path: objects.blob_id(store.read(entry.blob)) for path, entry in listing.items()}
+    return f"{sorted(blobs.items())} {store.targets()}\n"
 
 
-def _live(request: dict[str, Any]) -> NoReturn:
-    said, code = Path(request["said"]), 1
+def _run_child(request: dict[str, Any]) -> NoReturn:
+    output, code = Path(request["output"]), 1
     url, directory, run, cap, *commits = request["arguments"]
     os.environ.update(request["environment"])
     # It asks the environment once, when it is loaded.
     importlib.reload(failpoint)
     try:
-        said.write_text(asyncio.run(tell(url, Path(directory), Path(run), int(cap), commits)))
+        output.write_text(
+            asyncio.run(fetch_commits(url, Path(directory), Path(run), int(cap), commits))
+        )
         code = 0
     except BaseException:
-        said.write_text(traceback.format_exc())
+        output.write_text(traceback.format_exc())
     finally:
         os._exit(code)
 
@@ -58,7 +60,7 @@ def main() -> None:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
-            _live(request)
+            _run_child(request)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
         sys.stdout.flush()
