@@ -1,4 +1,4 @@
-"""A replica of the operator beside the one at the desk."""
+"""A second replica of the operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 
 @functools.cache
 def operator_kubeconfig(cluster: LocalCluster) -> Path:
-    """Install windlass on the desk; the kubeconfig with exactly the operator's rights."""
+    """Install windlass; the kubeconfig with exactly the operator's rights."""
     return asyncio.run(
         installer.install(cluster, Installation("windlass", "windlass-system"))
     ).kubeconfig

@@ -1,6 +1,6 @@
-"""Brings several commits into one exact store, in children that may be killed on the way.
+"""Fetches several commits into one commit store, in children that failpoints may kill.
 
-Each line on stdin is a request in JSON: the story's arguments, what the child's failpoint
+Each line on stdin is a request in JSON: the arguments of the run, what the child's failpoint
 variables are set to, and the file for what it prints, which is the ids of the last
 commit's blobs as they were read back. The answer is its exit code. Everything is imported
 once, so a child starts at once.

@@ -69,7 +69,7 @@ def idle_operator(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Opera
 
 @pytest.fixture
 def candidates(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Candidate]]:
-    """More replicas beside the desk's operator, each with ports and stores of its own."""
+    """More replicas of the operator, each with ports and stores of its own."""
     replicas: list[Candidate] = []
 
     def make(*flags: str, kubeconfig: Path | None = None, command: Sequence[str] = ()) -> Candidate:

@@ -1,4 +1,4 @@
-"""Somebody else who pushes to the same branch, with an ordinary clone."""
+"""A foreign writer that pushes to the same branch from an ordinary clone."""
 
 from __future__ import annotations
 

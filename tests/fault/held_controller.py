@@ -1,4 +1,4 @@
-"""`windlass controller` that stands still right before it releases its lease.
+"""`windlass controller` that pauses right before it releases its lease.
 
 Run as a program. HELD_IN names a directory: `reached` appears there when the lease is about to be
 released, and writing to the pipe `go` lets it go on.

@@ -27,7 +27,7 @@ LEASE = "gitopsreverser_lease_acquire_failures_total"
 
 @contextmanager
 def _writing_all_the_time(mirrored: MirroredNamespace) -> Iterator[dict[str, str]]:
-    """Somebody who writes without a pause; what the API server acknowledged."""
+    """Writes without a pause; yields what the API server acknowledged."""
     state: dict[str, str] = {}
     enough = threading.Event()
 
@@ -54,7 +54,7 @@ def _writing_all_the_time(mirrored: MirroredNamespace) -> Iterator[dict[str, str
 def test_restarts_under_load_lose_nothing(
     mirrored: MirroredNamespace, idle_operator: Operator, fault_cluster: LocalCluster
 ) -> None:
-    """The operator stays alive, says that it is not ready meanwhile, and catches up.
+    """The operator stays alive, is not ready meanwhile, and catches up.
 
     Only the API server was another one; it came back on its port, to all it had stored.
     """

@@ -1,4 +1,4 @@
-"""A secret that sings if it is seen anywhere outside the cluster's Secrets."""
+"""Secret values must not appear anywhere outside the cluster's Secrets."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def operator(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
 
 
 @pytest.mark.scenario("A111")
-def test_the_canary_is_found_nowhere(
+def test_no_secret_appears_outside_the_cluster(
     mirrors: Mirrors, operator: Operator, fault_cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """Logs, status, events, metrics, processes during a push, and every Git object: silent."""
+    """Logs, status, events, metrics, processes during a push and Git objects do not contain it."""
     earlier = _stores(fault_cluster)
     with running_git_server(tmp_path, username="git", password=PASSWORD) as served:
         mirrored = mirrors(served)

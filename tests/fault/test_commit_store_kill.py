@@ -1,4 +1,4 @@
-"""SIGKILL at every side effect of an exact store: the next run ends as a quiet one."""
+"""SIGKILL at every side effect of a commit store: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CAP = 600_000
 
 
 class CommitStoreRunner:
-    """The same commits into one store after the other, each time by a fresh process."""
+    """Fetches the same commits into one store after the other, each time in a fresh process."""
 
     def __init__(self, url: str, commits: list[str], files: str) -> None:
         self._url = url
@@ -40,7 +40,7 @@ class CommitStoreRunner:
         )
 
     def run(self, directory: Path, **environment: str) -> tuple[int, str]:
-        """The exit code of a process that told it into the store at `place`, and its words."""
+        """Exit code and output of a process that fetched them into the store in `directory`."""
         output = directory / "output"
         request = {
             "arguments": [
@@ -82,18 +82,18 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommitStoreRunn
         runner.end()
 
 
-def test_every_place_is_known(runner: CommitStoreRunner, tmp_path: Path) -> None:
-    """The list above is what a quiet run passes."""
+def test_the_failpoint_list_is_complete(runner: CommitStoreRunner, tmp_path: Path) -> None:
+    """The list above holds every failpoint that an undisturbed run passes."""
     visited = tmp_path / "visited"
     assert runner.run(tmp_path, WINDLASS_FAILPOINT_LOG=str(visited))[0] == 0
     assert set(visited.read_text().split()) == set(FAILPOINTS)
 
 
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
-def test_killed_on_the_way_the_end_is_the_same(
+def test_a_killed_fetch_is_completed_by_the_next_run(
     runner: CommitStoreRunner, failpoint: str, tmp_path: Path
 ) -> None:
-    """Whatever is left behind, the next run has every commit whole."""
+    """Whatever the killed run leaves behind, the next one has every commit complete."""
     later = "" if "rebuild" in failpoint else "@2"
     assert runner.run(tmp_path, WINDLASS_FAILPOINTS=f"{failpoint}=kill{later}") == (-9, "")
     code, output = runner.run(tmp_path)

@@ -136,7 +136,7 @@ async def api(fault_cluster: LocalCluster) -> AsyncIterator[Api]:
         (_environments, environment.KIND.gvr, "Ready"),
     ],
 )
-async def test_slow_repositories_of_one_tenant_delay_no_other(
+async def test_slow_repositories_of_one_tenant_do_not_delay_another(
     api: Api,
     new_tenant: Callable[[Api, str], Tenant],
     objects: Objects,

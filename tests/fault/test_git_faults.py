@@ -1,4 +1,4 @@
-"""Remotes that are away, slow, strict, busy or rewritten."""
+"""Remotes that are unavailable, slow, protected, busy or rewritten."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _await_event(mirrored: MirroredNamespace, reason: str) -> str:
 
 
 @pytest.mark.scenario("A83")
-def test_a_remote_that_was_away_gets_everything_in_one_push(
+def test_a_remote_that_was_unavailable_gets_everything_in_one_push(
     mirrors: Mirrors, tmp_path: Path, operator: Operator
 ) -> None:
     """GitUnavailable while it is down; one push brings what happened meanwhile."""
@@ -97,7 +97,7 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
 
 
 @pytest.mark.scenario("A2")
-def test_wrong_credentials_are_said_and_heal_by_themselves(
+def test_wrong_credentials_are_reported_until_the_secret_is_corrected(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """ConnectionFailed without the password; a corrected Secret is enough."""
@@ -168,7 +168,7 @@ def test_a_redirect_to_another_host_gets_no_credentials(
 
 
 @pytest.mark.scenario("A73")
-def test_foreign_pushes_in_a_loop_cost_nobody_a_change(
+def test_foreign_pushes_in_a_loop_lose_no_change(
     mirrored: MirroredNamespace, operator: Operator, tmp_path: Path
 ) -> None:
     """Everything of both writers lands, without a merge and without a rewrite."""
@@ -212,7 +212,7 @@ def test_a_lost_reply_makes_no_second_commit(
 
 
 @pytest.mark.scenario("A82")
-def test_a_protected_branch_is_said_with_the_servers_words(
+def test_a_protected_branch_is_reported_with_the_message_of_the_server(
     mirrored: MirroredNamespace, faults: ActiveFault, operator: Operator
 ) -> None:
     """PushRejected while it lasts; after a request, everything comes together."""
@@ -262,7 +262,7 @@ def test_a_push_that_does_not_end_is_ended(
 
 
 def _pushing_children(operator: Operator) -> list[str]:
-    # Others may be there at any moment: remotes are looked at all the time.
+    # There may be other children at any moment: remotes are checked all the time.
     shown = subprocess.run(
         ["ps", "--ppid", str(operator.pid), "-o", "args="], capture_output=True, text=True
     )
@@ -291,7 +291,7 @@ def test_a_rewound_branch_is_rebuilt_without_force(mirrored: MirroredNamespace) 
 
 @pytest.mark.scenario("A79")
 def test_a_rewound_branch_is_noticed_without_a_change(mirrored: MirroredNamespace) -> None:
-    """The regular look at the remote is enough to bring lost files back."""
+    """The regular check of the remote is enough to restore lost files."""
     mirrored.configured(CONFIG_MAPS)
     for name in ("one", "two"):
         _create(mirrored, name)
@@ -303,7 +303,7 @@ def test_a_rewound_branch_is_noticed_without_a_change(mirrored: MirroredNamespac
 
 
 def test_a_deleted_branch_stalls_until_it_is_back(mirrored: MirroredNamespace) -> None:
-    """Nobody re-creates a branch that may have been removed on purpose."""
+    """The operator does not recreate a branch that may have been removed on purpose."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     http_server.git(mirrored.path, "branch", "other", "main")
     mirrored.configured(CONFIG_MAPS)

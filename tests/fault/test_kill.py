@@ -1,4 +1,4 @@
-"""SIGKILL before and after every named side effect: the end is that of a quiet run."""
+"""SIGKILL before and after every named side effect: the files end like those of a quiet run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAILPOINTS = (
     "runtime.status.after",
     "runtime.status.before",
 )
-"""Every side effect of the story; the reference run checks that none is missing."""
+"""Every side effect of the sequence; the reference run checks that none is missing."""
 
 _LATER = frozenset({"git.push.after", "reverser.push.before", "reverser.commit.after"})
 """Here the second visit is chosen: by then the folder has a history of its own."""
@@ -44,7 +44,7 @@ _REFERENCE: list[Tree] = []
 
 @pytest.fixture
 def reference(candidates: Callable[..., Candidate], mirrors: Mirrors, tmp_path: Path) -> Tree:
-    """The files of an undisturbed run, made once; it also learns which places are passed."""
+    """The files of an undisturbed run, made once; it also checks the list of failpoints."""
     if not _REFERENCE:
         visited = tmp_path / "visited"
         operator, run = candidates(), ReferenceRun(mirrors())
@@ -65,15 +65,15 @@ def reference(candidates: Callable[..., Candidate], mirrors: Mirrors, tmp_path: 
 
 @pytest.mark.scenario("A78")
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
-def test_killed_at_a_side_effect_the_end_is_the_same(
+def test_a_kill_at_any_side_effect_leads_to_the_same_files(
     failpoint: str, reference: Tree, candidates: Callable[..., Candidate], mirrors: Mirrors
 ) -> None:
-    """The next start finishes the story: equal files, no commit twice, nothing broken."""
+    """The next start finishes the work: equal files, no repeated commit, a sound history."""
     operator, run = candidates(), ReferenceRun(mirrors())
     run.configure()
     operator.spawn({"WINDLASS_FAILPOINTS": f"{failpoint}=kill@{2 if failpoint in _LATER else 1}"})
     run.run_steps(lambda number: not operator.is_alive or run.is_in_git(number))
-    assert operator.wait_dead() == -9, "the place was passed"
+    assert operator.wait_dead() == -9, "killed at the failpoint"
     operator.spawn()
     eventually(lambda: run.tree() == reference, "the files of the reference run", seconds=60.0)
     history.assert_sound(run.mirrored)

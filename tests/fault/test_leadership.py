@@ -42,7 +42,7 @@ def _pid(commit: Commit) -> int:
 def test_a_leader_that_was_paused_pushes_nothing_more(
     mirrored: MirroredNamespace, idle_operator: Operator, candidates: Callable[..., Candidate]
 ) -> None:
-    """Another takes over; the old one wakes with an open window and keeps its hands still."""
+    """Another takes over; the old leader resumes with an open window and writes nothing."""
     alice = mirrored.user("alice")
     idle_operator.start()
     mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "1500ms"})
@@ -67,7 +67,7 @@ def test_a_leader_that_was_paused_pushes_nothing_more(
 
 
 @pytest.mark.scenario("A76")
-def test_two_writers_at_once_do_no_harm(
+def test_two_active_operators_write_the_same_history(
     mirrored: MirroredNamespace, candidates: Callable[..., Candidate]
 ) -> None:
     """Both compute the same bytes; one wins each race, the other finds nothing to do.

@@ -105,7 +105,7 @@ def _recreate_mirror(mirrored: MirroredNamespace) -> None:
 def test_a_refused_list_removes_nothing(
     mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
-    """The destination says what it could not see; other types go on."""
+    """The destination names the unlisted type; other types are still mirrored."""
     api_proxy.proxy.fault(ProxyResponse(500, "not now", ""), when=_snapshots(mirrored), times=None)
     _recreate_mirror(mirrored)
     _assert_kept_until_healed(mirrored, api_proxy)
@@ -113,7 +113,7 @@ def test_a_refused_list_removes_nothing(
 
 @pytest.mark.scenario("A90")
 @pytest.mark.parametrize("status", [403, 500])
-def test_a_refused_list_in_mid_life_is_said(
+def test_a_list_refused_after_the_first_sync_is_reported(
     status: int, mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
     """A destination that was synced is not while a snapshot it needs is incomplete."""
@@ -259,7 +259,7 @@ def _is_caught_up(mirrored: MirroredNamespace) -> bool:
 def test_watches_that_close_at_once_lead_to_a_new_snapshot(
     mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
-    """A server that hides a stale version behind 200 is not asked in a hot loop."""
+    """A server that hides a stale version behind 200 is not requested in a hot loop."""
     hidden = StreamFault(after_lines=0, after_seconds=0.01, then="close")
     api_proxy.proxy.fault(hidden, when=_resumes(mirrored), times=None)
     seen = len(api_proxy.proxy.seen)

@@ -1,4 +1,4 @@
-"""An object that cannot be mirrored stands beside a hundred that can."""
+"""An object that cannot be decoded among a hundred that can."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ TURNING = {f"turns-{name}": poison for name, poison in POISONS.items()}
 
 
 @pytest.mark.scenario("A104")
-def test_poison_harms_nobody_but_itself(
+def test_an_undecodable_object_does_not_affect_others(
     mirrored: MirroredNamespace, operator: Operator, fault_cluster: LocalCluster
 ) -> None:
-    """A hundred files, each poison Undecodable; a file that was there before is kept as it is."""
+    """The others are mirrored, each bad one is Undecodable, and files they had before are kept."""
     alice, pid = api_user(mirrored, "alice"), operator.pid
     alice.apply(_definition())
     path = f"/apis/{GROUP}/v1/namespaces/{mirrored.namespace}/widgets"

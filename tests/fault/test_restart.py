@@ -1,4 +1,4 @@
-"""What happened while nobody looked, and starts on whatever the last run left."""
+"""Changes while the operator was down, and starts on whatever the last run left."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
 
 
 @pytest.mark.scenario("A100")
-def test_a_restart_without_a_change_leaves_no_trace(
+def test_a_restart_without_a_change_writes_nothing(
     mirrors: Mirrors, idle_operator: Operator, git_host: RunningGitServer
 ) -> None:
     """No commit, no push and no status write; another namespace shows that it works."""
@@ -179,7 +179,7 @@ def test_until_records_are_complete_status_and_commits_say_so(
     before = len(idle_operator.log.read_text())
     idle_operator.spawn()
     # The process that answers admission calls is held before it can; all else goes on.
-    webhook_pid = eventually(idle_operator.webhook_pid, "the process that is asked")
+    webhook_pid = eventually(idle_operator.webhook_pid, "the admission webhook")
     os.kill(webhook_pid, signal.SIGSTOP)
     try:
         eventually(lambda: _synced_again(idle_operator, before), "the stream", seconds=60.0)
@@ -209,7 +209,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
     idle_operator: Operator, git_host: RunningGitServer, fault_cluster: LocalCluster
 ) -> None:
-    """Path and authority outlive the process, and what we write there is nobody's wish."""
+    """Path and authority outlive the process, and our own writes there are not mirrored."""
     hooks = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
     idle_operator.start()
     with contextlib.ExitStack() as stack:
@@ -263,7 +263,7 @@ def _await_report(mirrored: MirroredNamespace) -> None:
         is_reported = is_reported and any(
             row["type"] == "Synced" and row["status"] == "True" for row in rows
         )
-        # The push may have been told before the request; its answer is one more write.
+        # The push may have been reported before the request; the response is one more write.
         is_answered = status.get("lastHandledReconcileAt") == tip
         return is_reported and is_answered and [branch.get("sha") for branch in branches] == [tip]
 
@@ -297,7 +297,7 @@ def _truncate(stores: Path) -> int:
 def test_a_damaged_store_is_fetched_again(
     running: bool, mirrored: MirroredNamespace, idle_operator: Operator, fault_cluster: LocalCluster
 ) -> None:
-    """Every object of the store is cut in half; nobody sees more of it than a log line."""
+    """Every object of the store is cut in half; the only visible effect is a log line."""
     commit_files(mirrored.path, {f"files/{number}.txt": f"{number}\n" for number in range(150)})
     alice = mirrored.user("alice")
     idle_operator.start()
@@ -317,7 +317,7 @@ def test_a_damaged_store_is_fetched_again(
     history.assert_sound(mirrored)
 
 
-def test_a_full_disk_is_said_and_passes(
+def test_a_full_disk_is_reported_and_recovered_from(
     mirrored: MirroredNamespace, idle_operator: Operator
 ) -> None:
     """DiskFull is reported, nothing half-written counts, and the next try succeeds."""
@@ -332,7 +332,7 @@ def test_a_full_disk_is_said_and_passes(
 
 @contextmanager
 def _continuous_writes(mirrored: MirroredNamespace) -> Iterator[list[str]]:
-    """Somebody who creates one ConfigMap after the other; the names of those that exist."""
+    """Creates one ConfigMap after the other; the names of those that exist."""
     done: list[str] = []
     enough = threading.Event()
 

@@ -39,7 +39,7 @@ def operator(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
 def mirrored(
     cluster: LocalCluster, operator: Operator, git_host: RunningGitServer, namespace: str
 ) -> MirroredNamespace:
-    """A namespace with a repository of its own; its people act by HTTPS."""
+    """A namespace with a repository of its own; its users act by HTTPS."""
     operator.await_provable()
     return ApiMirroredNamespace(cluster, git_host, namespace, f"{namespace}.git")
 
@@ -56,6 +56,6 @@ def platform(
 
 @pytest.fixture
 async def harness(git_host: RunningGitServer, tmp_path: Path) -> AsyncIterator[WorkerHarness]:
-    """One branch worker, driven by hand, and a branch with one file of somebody else."""
+    """One branch worker, driven step by step, and a branch with one foreign file."""
     async with running_worker(git_host, tmp_path) as found:
         yield found

@@ -101,7 +101,7 @@ def _check_resolved(row: attribution_experiment.Row) -> None:
     if row.versions > 1:
         known |= {"chain", "foreign update"}
     assert set(row.ours) <= known, row
-    # Everybody applies only once what is there already.
+    # Each user applies only once what is there already.
     assert row.ours["repeated update"] <= 1, row
     assert row.ours["exact"] >= 9, row
 

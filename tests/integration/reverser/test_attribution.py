@@ -1,4 +1,4 @@
-"""Whoever made a change is its author, or nobody is; never somebody else."""
+"""The author of a commit is the user who made the change, or missing; never another user."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def _write_in_turns(mirrored: MirroredNamespace, name: str, times: int) ->
 
 
 @pytest.mark.scenario("A58")
-def test_attempts_that_changed_nothing_make_nobody_an_author(
+def test_attempts_without_effect_are_not_credited(
     mirrored: MirroredNamespace, cluster: LocalCluster
 ) -> None:
     """A dry run, a refused write, a conflict and a no-op by mallory; then bob really writes."""
@@ -191,8 +191,8 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
         assert [commit.trailer("Attribution") for commit in (first, second)] == ["chain", "chain"]
 
 
-def test_what_goes_with_its_definition_says_so(mirrored: MirroredNamespace) -> None:
-    """The API server deletes such objects itself and asks nobody."""
+def test_an_object_deleted_with_its_definition_has_no_author(mirrored: MirroredNamespace) -> None:
+    """The API server deletes such objects itself, without admission requests."""
     token = f"a{uuid.uuid4().hex[:8]}"
     group = f"{token}.example.org"
     with _custom_kind(mirrored, token):
@@ -209,8 +209,8 @@ def test_what_goes_with_its_definition_says_so(mirrored: MirroredNamespace) -> N
     assert deletion.trailer("Unresolved") == "DefinitionDeleted"
 
 
-def test_a_kind_that_nobody_is_asked_about_says_so(platform: MirroredNamespace) -> None:
-    """What configures admission is changed without a word to any webhook."""
+def test_a_kind_without_admission_requests_has_no_author(platform: MirroredNamespace) -> None:
+    """The API server sends no admission requests about webhook configurations."""
     name = f"beside-{uuid.uuid4().hex[:8]}"
     hook = "admissionregistration.k8s.io/v1"
     rule = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
@@ -238,10 +238,10 @@ def _custom_kind(mirrored: MirroredNamespace, token: str) -> Iterator[None]:
 
 
 @pytest.mark.scenario("A60", "A69")
-def test_a_forged_record_takes_an_author_away_at_most(
+def test_a_forged_record_never_adds_an_author(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """Forged with the content that bob writes it is ambiguous, with any other it is nothing."""
+    """With the content that bob writes the author is ambiguous, with any other it is bob."""
     mirrored.configured({"resources": ["configmaps"]})
     bob = mirrored.user("bob")
     bob.apply(mirrored.config_map("equal", owner="-"), mirrored.config_map("other", owner="-"))
@@ -267,7 +267,7 @@ def _ambiguous_count(operator: Operator) -> float:
 
 
 @pytest.mark.scenario("A66")
-def test_a_name_made_to_deceive_is_one_clean_line(mirrored: MirroredNamespace) -> None:
+def test_a_malicious_user_name_stays_on_one_line(mirrored: MirroredNamespace) -> None:
     """A user name that looks like an address and a trailer makes neither."""
     mirrored.configured({"resources": ["configmaps"]})
     odd = mirrored.user("x <a@b> Signed-off-by: y")
@@ -290,7 +290,7 @@ def test_an_unresolved_delete_delays_nothing(mirrored: MirroredNamespace) -> Non
     """A delete that no record explains is committed at once, and so is what follows it."""
     mirrored.configured({"resources": ["configmaps"]})
     alice = mirrored.user("alice")
-    # The API server does not tell us what nodes do.
+    # The webhook does not cover requests of nodes.
     node = mirrored.user("system:node:worker")
     began = time.monotonic()
     alice.apply(mirrored.config_map("doomed", a="1"))
@@ -308,7 +308,7 @@ def test_an_unresolved_delete_delays_nothing(mirrored: MirroredNamespace) -> Non
 
 
 @pytest.mark.scenario("A61")
-def test_a_dead_witness_costs_names_and_nothing_else(
+def test_a_killed_webhook_costs_only_authors(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """Writes go on, commits arrive without an author, and authors come back by themselves."""
@@ -329,10 +329,10 @@ def test_a_dead_witness_costs_names_and_nothing_else(
     assert proven.trailer("Attribution") == "exact"
 
 
-def test_a_hung_witness_does_not_make_the_refused_one_the_author(
+def test_a_hung_webhook_does_not_credit_a_refused_user(
     mirrored: MirroredNamespace, operator: Operator, cluster: LocalCluster
 ) -> None:
-    """Mallory may not delete, alice does while nobody hears her: the author is not mallory."""
+    """Mallory may not delete, alice does while the webhook hangs: the author is not mallory."""
     mirrored.configured({"resources": ["configmaps"]})
     alice, mallory = mirrored.user("alice"), mirrored.user("mallory")
     alice.apply(mirrored.config_map("prize", owner="nobody"))

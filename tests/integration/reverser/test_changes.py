@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.mark.scenario("A31", "A32")
 def test_create_update_delete_are_commits_of_the_person(mirrored: MirroredNamespace) -> None:
-    """Each step of a ConfigMap's life, by kubectl, is one commit by whoever did it."""
+    """Each change of a ConfigMap by kubectl is one commit by the user who made it."""
     mirrored.configured({"resources": ["configmaps"]})
     alice, bob = mirrored.user("alice"), mirrored.user("bob")
     alice.kubectl("create", "configmap", "hello", "--from-literal=greeting=hi")
@@ -34,7 +34,7 @@ def test_create_update_delete_are_commits_of_the_person(mirrored: MirroredNamesp
 
 
 @pytest.mark.scenario("A30", "A4")
-def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: MirroredNamespace) -> None:
+def test_objects_older_than_the_rule_arrive_in_one_sync(mirrored: MirroredNamespace) -> None:
     """An empty repository gets a root commit that holds every live object."""
     alice = mirrored.user("alice")
     alice.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", b="2"))
@@ -85,7 +85,7 @@ def test_a_finalizer_delays_neither_the_removal_nor_changes_its_author(
 
 @pytest.mark.scenario("A38")
 def test_deletecollection_is_one_commit_of_the_caller(mirrored: MirroredNamespace) -> None:
-    """Fifty objects that go together go in one commit by whoever asked."""
+    """Fifty objects that are deleted together go in one commit by the user who deleted them."""
     mirrored.configured({"resources": ["configmaps"]})
     alice = mirrored.user("alice")
     many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(50)]

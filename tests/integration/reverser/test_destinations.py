@@ -131,7 +131,7 @@ def test_dangerous_folders_are_refused(mirrored: MirroredNamespace, folder: str)
 
 
 @pytest.mark.scenario("A15")
-def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(
+def test_a_folder_of_another_cluster_is_not_written_until_taken_over(
     mirrored: MirroredNamespace,
 ) -> None:
     """FolderClaimed and zero writes; the annotation that names the holder starts syncing."""
@@ -284,7 +284,7 @@ def test_two_destinations_made_at_once_never_share_a_folder(mirrored: MirroredNa
 def test_a_destination_that_never_pushed_blocks_no_other_namespace(
     mirrored: MirroredNamespace, team: ApiUser
 ) -> None:
-    """GIT-2: an older destination squats nothing; whoever pushes first has the folder."""
+    """GIT-2: an older destination reserves nothing; the first one to push has the folder."""
     mirrored.admin.apply(
         mirrored.secret(), mirrored.repo_config({"allowedNamespaces": [team.namespace]})
     )
@@ -301,6 +301,6 @@ def test_a_destination_that_never_pushed_blocks_no_other_namespace(
         mirrored.watch_rule({"resources": ["configmaps"]}),
     )
     mirrored.await_condition("gitdestination", "destination", "Ready")
-    eventually(mirrored.files, "the file of whoever writes")
+    eventually(mirrored.files, "the file of the first to push")
     condition = _await(team, "gitdestination", "squatter", "OverlappingBaseFolder")
     assert mirrored.namespace not in condition["message"]

@@ -99,7 +99,7 @@ async def test_a_nameless_object_makes_a_list_prove_nothing(tmp_path: Path) -> N
     assert _files(tmp_path) == {"one.yaml", "two.yaml"}
 
 
-async def test_what_stood_there_before_the_claim_stays(tmp_path: Path) -> None:
+async def test_files_older_than_the_claim_stay(tmp_path: Path) -> None:
     """SNP-10: a foreign file is kept, one of the same object adopted, one of a gone object kept."""
     folder = tmp_path / "v1/configmaps/ns"
     (folder / "three.yaml").mkdir(parents=True)
@@ -122,8 +122,8 @@ async def test_a_claim_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "v1").exists()
 
 
-def test_a_type_that_does_not_exist_is_told() -> None:
-    """A misspelt --include is an error that names it, not an empty dump."""
+def test_an_unknown_type_is_an_error() -> None:
+    """A misspelled --include is an error that names it, not an empty dump."""
     choice = DumpSelection(include=("configmaps", "apps/deploymnts"))
     expected = "--include apps/deploymnts: the cluster serves no such type"
     with pytest.raises(WindlassError, match=expected):

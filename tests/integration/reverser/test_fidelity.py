@@ -94,7 +94,7 @@ def _odd_files(platform: MirroredNamespace, namespace: str) -> dict[str, str]:
 
 
 @pytest.mark.scenario("A40")
-def test_a_clone_that_guards_against_other_systems_takes_the_tree(
+def test_a_clone_with_windows_and_macos_protection_accepts_the_tree(
     mirrored: MirroredNamespace, tmp_path: Path
 ) -> None:
     """A checkout with the guards of Windows and macOS holds every file."""
@@ -222,7 +222,7 @@ def _skips(reason: str) -> str:
 
 @pytest.mark.scenario("A49")
 def test_automanaged_api_services_are_left_out(platform: MirroredNamespace) -> None:
-    """The API server's own APIServices are nobody's intent."""
+    """The API server manages its own APIServices; they are not user intent."""
     configure_mirror(platform, {"scope": "Cluster", "resources": ["apiservices", "storageclasses"]})
     person = admin_user(platform)
     document = {

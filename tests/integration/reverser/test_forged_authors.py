@@ -1,7 +1,7 @@
-"""A review that the API server did not send takes an author away at most.
+"""A review that the API server did not send can only make an author ambiguous.
 
 Each test posts a forged review that names alice and fits the change that follows in every
-part, then has somebody else make that change.
+part, then has another user make that change.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def system(
 
 
 def test_a_review_that_claims_another_namespace_proves_nothing(system: MirroredNamespace) -> None:
-    """The namespace of the watched object says whether the API server asks about it."""
+    """The namespace of the watched object decides whether admission requests cover it."""
     system.configured({"resources": ["configmaps"]})
     admin = admin_user(system)
     admin.apply(system.config_map("prize", owner="nobody"))
@@ -71,7 +71,7 @@ def test_a_review_that_claims_another_namespace_proves_nothing(system: MirroredN
 
 
 def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNamespace) -> None:
-    """What a subresource changes is told as well, so a forged review is contradicted."""
+    """Changes by a subresource are recorded as well, so a forged review is contradicted."""
     mirrored.configured({"resources": ["deployments"]})
     admin = admin_user(mirrored)
     admin.apply(_deployment(mirrored, "prize"), _deployment(mirrored, "honest"))
@@ -90,8 +90,8 @@ def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNames
     _assert_last(mirrored, UNRESOLVED)
 
 
-def test_connections_that_say_nothing_keep_no_review_out(mirrored: MirroredNamespace) -> None:
-    """With more of them than are kept the true review is heard all the same."""
+def test_idle_connections_keep_no_review_out(mirrored: MirroredNamespace) -> None:
+    """With more of them than the server keeps, the true review is still recorded."""
     mirrored.configured({"resources": ["configmaps"]})
     admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"), mirrored.config_map("honest", owner="-"))
@@ -110,10 +110,10 @@ def test_connections_that_say_nothing_keep_no_review_out(mirrored: MirroredNames
         assert honest.trailer("Attribution") == "exact"
 
 
-def test_connections_beyond_all_descriptors_are_a_loss(
+def test_connections_beyond_all_descriptors_are_a_record_gap(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """Where not even a connection can be accepted, whoever was not heard may be the author."""
+    """While no connection can be accepted, the author may be a user without a record."""
     mirrored.configured({"resources": ["configmaps"]})
     admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"))
@@ -148,7 +148,7 @@ def _no_descriptors_left(pid: int) -> Iterator[None]:
 
 
 def test_what_binding_and_eviction_change_has_no_author(mirrored: MirroredNamespace) -> None:
-    """The API server asks nobody about them as changes of the Pod, so nobody is believed."""
+    """The API server sends no admission request for the Pod itself, so no record counts."""
     mirrored.configured({"resources": ["pods"]})
     admin = admin_user(mirrored)
     eventually(lambda: admin.send(_pod(mirrored)).ok, "a pod")

@@ -79,10 +79,10 @@ def test_neither_an_owner_nor_a_label_hides_rights_and_settings(
     eventually(lambda: wanted <= mirrored.files().keys(), "both files")
 
 
-def test_what_its_controller_takes_over_leaves_by_a_sync_that_says_so(
+def test_an_object_that_becomes_owned_is_removed_by_a_sync_with_the_reason(
     mirrored: MirroredNamespace,
 ) -> None:
-    """Live, and as a snapshot finds it: the commit names the reason and credits nobody."""
+    """By an event and by a snapshot: the commit names the reason and no author."""
     person, namespace = admin_user(mirrored), mirrored.namespace
     owners, early = _owner(person), mirrored.config_map("early", a="1")
     write_leftover_folder(mirrored, early, plurals={"ConfigMap": "configmaps"})
@@ -148,7 +148,7 @@ def _install(mirrored: MirroredNamespace, directory: Path, driver: str) -> None:
 def test_addresses_that_the_server_allocates_are_left_out(
     platform: MirroredNamespace, namespace: str
 ) -> None:
-    """An IPAddress that somebody made is mirrored, that of a Service's cluster IP is not."""
+    """An IPAddress that a user made is mirrored, that of a Service's cluster IP is not."""
     person = admin_user(platform)
     service = {
         "apiVersion": "v1",

@@ -23,8 +23,8 @@ ZERO_IN_HEALTHY_RUN = {
     "gitopsreverser_lease_acquire_failures_total": "the same",
     "gitopsreverser_git_commit_queue_size": "zero unless a remote is away, see tests/fault",
     "gitopsreverser_repo_branch_active_workers": "zero unless Git is slow, see tests/fault",
-    "windlass_mirror_watch_lag_seconds": "zero unless a change waits at the moment of the look",
-    "windlass_queue_depth": "zero unless a key waits at the moment of the look",
+    "windlass_mirror_watch_lag_seconds": "zero unless a change waits at the moment of the scrape",
+    "windlass_queue_depth": "zero unless a key waits at the moment of the scrape",
     "gitopsreverser_repo_branch_queue_depth": "zero unless a change waits at that moment",
 }
 """What a healthy run leaves at zero, and why."""
@@ -55,7 +55,7 @@ def _exercise_operator(mirrored: MirroredNamespace, operator: Operator) -> None:
     number = 0
     while not operator.metric("gitopsreverser_rebase_retries_total"):
         number += 1
-        assert number < 10, "every change came after a look at the foreign tip"
+        assert number < 10, "every change came after a fetch of the foreign tip"
         commit_files(mirrored.path, {"README.md": f"pushed by somebody else: {number}\n"})
         alice.apply(mirrored.config_map("after", a=str(number)))
         wanted = f'a: "{number}"'
@@ -97,17 +97,19 @@ def _write_only_status(mirrored: MirroredNamespace) -> None:
 def test_every_metric_is_recorded(
     mirrored: MirroredNamespace, platform: MirroredNamespace, operator: Operator
 ) -> None:
-    """After a busy minute no declared metric is silent but those that must be."""
+    """After a busy minute every declared metric is recorded, but for the listed ones."""
     _exercise_operator(mirrored, operator)
     _write_only_status(mirrored)
-    # Changes in the install namespace have no witness, so nobody can be credited. The first
-    # may still be part of the snapshot for a new destination, which credits nobody either.
+    # The webhook does not cover the install namespace, so changes have no author. The first
+    # may still be part of the snapshot for a new destination, which has no author either.
     configure_mirror(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
     unseen = "v1/configmaps/windlass-system/unseen.yaml"
     for number in "12":
         platform.admin.apply(platform.config_map("unseen", a=number))
         wanted = f'a: "{number}"'
-        eventually(lambda wanted=wanted: wanted in platform.file(unseen), "what nobody witnessed")
+        eventually(
+            lambda wanted=wanted: wanted in platform.file(unseen), "the change without a record"
+        )
     platform.admin.apply(platform.git_destination({"prune": "Never"}))
     eventually(lambda: _is_observed(platform), "the destination that keeps what is deleted")
     admin_user(platform).delete("configmap", "unseen")
@@ -121,7 +123,7 @@ def test_every_metric_is_recorded(
 def test_series_of_a_deleted_destination_vanish(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """While it lives its state is a series; afterwards nothing names it."""
+    """While it exists its state is a series; afterwards no series names it."""
     mirrored.configured({"resources": ["configmaps"]})
     label = f'destination_namespace="{mirrored.namespace}"'
     eventually(

@@ -1,4 +1,4 @@
-"""`windlass mirror --once` against a real cluster, with the rights of whoever runs it."""
+"""`windlass mirror --once` against a real cluster, with the rights of its user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
 
 @dataclass
 class Dumper:
-    """Somebody who runs the command on one namespace."""
+    """Runs the command on one namespace."""
 
     cluster: LocalCluster
     namespace: str
@@ -97,7 +97,7 @@ def _write_times(dumper: Dumper) -> dict[str, int]:
     return {path: (dumper.directory / path).stat().st_mtime_ns for path in dumper.files()}
 
 
-def test_pruning_removes_ours_and_leaves_the_rest(dumper: Dumper) -> None:
+def test_pruning_removes_only_managed_files(dumper: Dumper) -> None:
     """Without the option files stay; with it only managed files of gone objects go."""
     dumper.config_map("one", a="1")
     dumper.config_map("two", a="1")
@@ -148,7 +148,7 @@ async def test_no_kind_of_ours_is_needed(dumper: Dumper, tmp_path: Path) -> None
     assert f"v1/configmaps/{dumper.namespace}/one.yaml" in dumper.files()
 
 
-def test_what_may_not_be_read_is_told_and_the_rest_is_written(dumper: Dumper) -> None:
+def test_unreadable_types_are_reported_and_the_rest_is_written(dumper: Dumper) -> None:
     """A reader without Secrets gets exit 1, a line that says so, and all other types."""
     dumper.config_map("one", a="1")
     reader = f"reader-{dumper.namespace}"

@@ -89,7 +89,7 @@ def test_a_narrowed_rule_leaves_foreign_files_alone(mirrored: MirroredNamespace)
 
 
 @pytest.mark.scenario("A27")
-def test_what_no_rule_covers_goes_whoever_wrote_it(mirrored: MirroredNamespace) -> None:
+def test_files_that_no_rule_covers_are_removed(mirrored: MirroredNamespace) -> None:
     """Level-triggered: no process needs to have known the rule that once covered it."""
     backups = {"apiVersion": "gone.example.org/v1", "kind": "Backup"}
     metadata = {"name": "old", "namespace": mirrored.namespace}
@@ -123,7 +123,9 @@ def test_a_broken_rule_removes_nothing(mirrored: MirroredNamespace) -> None:
 
 
 @pytest.mark.scenario("A96")
-def test_prune_on_event_keeps_what_nobody_saw_deleted(mirrored: MirroredNamespace) -> None:
+def test_prune_on_event_keeps_files_without_an_observed_deletion(
+    mirrored: MirroredNamespace,
+) -> None:
     """An observed delete goes, a deselected type is retained; changing to Always removes it."""
     maps, services = _started(mirrored, prune="OnEvent")
     mirrored.admin.apply(mirrored.config_map("two", a="1"))

@@ -1,4 +1,4 @@
-"""Somebody else pushes to the same branch all the time: what waits lands all the same."""
+"""A foreign writer pushes to the same branch all the time: pending changes are still pushed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PEOPLE = ("alice", "bob", "carol", "dave")
 
 @pytest.fixture
 def several_authors(harness: WorkerHarness) -> WorkerHarness:
-    """Changes are made by several people in turn."""
+    """A worker whose changes have several authors in turn."""
 
     def judge(observation: Observation) -> AuthorVerdict:
         return AuthorVerdict(
@@ -53,7 +53,7 @@ def _pushed_commits(harness: WorkerHarness) -> list[str]:
 def _push_during(
     harness: WorkerHarness, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
 ) -> Iterator[int]:
-    """Somebody pushes during every push of more than `longest` commits; those pushes."""
+    """A foreign push during every push of more than `longest` commits; counts them."""
     send, lost_races, numbers = pushing._send, count(1), count(1)
 
     async def send_after_foreign_push(attempt: Any) -> None:
@@ -68,10 +68,10 @@ def _push_during(
     return lost_races
 
 
-async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
+async def test_a_backlog_is_pushed_beside_a_faster_writer(
     several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIT-7: long pushes lose every race, so shorter ones go; nothing is lost or made twice."""
+    """GIT-7: long pushes lose every race, so pushes get shorter; nothing is lost or repeated."""
     folder = await several_authors.open_folder(window_seconds=0.0)
     subjects = _backlog(several_authors, folder, 60)
     _push_during(several_authors, monkeypatch, longest=8)
@@ -87,7 +87,7 @@ async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
     git(several_authors.repository, "fsck", "--strict")
 
 
-async def test_a_race_outside_of_our_folder_plans_nothing_again(
+async def test_a_race_outside_of_our_folder_needs_no_new_plan(
     several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where our folder is unchanged on the new tip only commits and the trees above it are new."""
@@ -109,7 +109,7 @@ async def test_a_race_outside_of_our_folder_plans_nothing_again(
 async def test_a_race_within_our_folder_is_planned_again(
     several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What somebody wrote there meanwhile counts: equal files make no second commit."""
+    """Foreign changes there count: equal files make no second commit."""
     folder = await several_authors.open_folder(window_seconds=0.0)
     _backlog(several_authors, folder, 12)
     send, written = pushing._send, [True]
@@ -130,10 +130,10 @@ async def test_a_race_within_our_folder_is_planned_again(
     assert folder.pending == 0
 
 
-async def test_what_landed_before_a_failure_is_not_written_again(
+async def test_commits_pushed_before_a_failure_are_not_written_again(
     several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIT-8: a remote that goes away between two pushes gets the rest later, with its authors."""
+    """GIT-8: a remote that fails between two pushes gets the rest later, with its authors."""
     folder = await several_authors.open_folder(window_seconds=0.0)
     _backlog(several_authors, folder, 6)
     for number, text in ((20, "b: 1\n"), (21, "b: 2\n"), (22, "b: 1\n")):
@@ -168,10 +168,10 @@ async def test_what_landed_before_a_failure_is_not_written_again(
     assert folder.pending == 0
 
 
-async def test_the_present_cause_takes_the_place_of_the_last_one(
+async def test_a_new_cause_replaces_the_previous_one(
     several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever loses races has reached the server: it is not unavailable any more."""
+    """A push that loses a race has reached the server, which is not unavailable any more."""
     folder = await several_authors.open_folder(window_seconds=0.0)
     _backlog(several_authors, folder, 4)
     reasons: list[str] = []
@@ -202,10 +202,10 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
     ]
 
 
-async def test_a_remote_that_is_away_has_one_name(
+async def test_an_unavailable_remote_has_one_reason(
     several_authors: WorkerHarness, git_host: RunningGitServer
 ) -> None:
-    """Whether a push or a fetch meets it: one cause, one line in the log."""
+    """A failed push and a failed fetch are one cause and one line in the log."""
     folder = await several_authors.open_folder(window_seconds=0.0)
     _backlog(several_authors, folder, 1)
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""GitRepoConfigs on a real operator: what they say of their remote, and how they heal."""
+"""GitRepoConfigs on a real operator: what they report of their remote, and how they recover."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_a_reachable_branch_is_found(mirrored: MirroredNamespace) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A2")
-def test_wrong_credentials_are_told_and_heal_by_themselves(
+def test_wrong_credentials_are_reported_without_the_password(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """The password is in nothing we say; a corrected Secret is enough."""
+    """No status or log has the password; a corrected Secret is enough."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     wrong = "wrong-canary-5531"
     mirrored.admin.apply(mirrored.secret(username="git", password=wrong), mirrored.repo_config())
@@ -95,7 +95,7 @@ def test_a_missing_branch_does_not_block_another(mirrored: MirroredNamespace) ->
 def test_a_url_of_the_api_server_is_refused(
     mirrored: MirroredNamespace, cluster: LocalCluster
 ) -> None:
-    """Nothing is sent to the API server, and the status does not tell that it is there."""
+    """Nothing is sent to the API server, and the status does not reveal it."""
     _repository(mirrored, repoUrl=f"{cluster.server}/api/v1/secrets.git")
     ready = mirrored.await_condition("gitrepoconfig", "repo", "InsecureTransport")
     assert (
@@ -136,7 +136,7 @@ def test_a_created_branch_starts_at_the_default_branch(mirrored: MirroredNamespa
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A6")
-def test_ssh_needs_host_keys_unless_told_otherwise(
+def test_ssh_needs_host_keys_unless_verification_is_disabled(
     mirrored: MirroredNamespace, tmp_path: Path
 ) -> None:
     """HostKeyUnknown before any login; Disabled works, and the condition says what it costs."""
@@ -219,10 +219,10 @@ def _listings(git_host: RunningGitServer, mirrored: MirroredNamespace) -> int:
 
 @pytest.mark.cluster
 @pytest.mark.scenario("A8")
-def test_ten_configs_share_one_listing(
+def test_configs_of_one_remote_share_ref_listings(
     mirrored: MirroredNamespace, git_host: RunningGitServer, operator: Operator
 ) -> None:
-    """Many passes over ten configs of one remote and credential cost few ls-remote."""
+    """Many reconciles of ten configs of one remote and credential cost few ls-remote calls."""
     commit_files(mirrored.path, {"f": "1"})
     names = [f"repo-{number}" for number in range(10)]
     configs = [mirrored.repo_config() for _ in names]
@@ -233,7 +233,7 @@ def test_ten_configs_share_one_listing(
         mirrored.await_condition("gitrepoconfig", name, "BranchFound")
     reconciles, asked = operator.metric(_RECONCILES), _listings(git_host, mirrored)
     assert asked <= 10
-    eventually(lambda: operator.metric(_RECONCILES) >= reconciles + 40, "forty passes")
+    eventually(lambda: operator.metric(_RECONCILES) >= reconciles + 40, "forty reconciles")
     assert _listings(git_host, mirrored) - asked <= 12
 
 

@@ -1,4 +1,4 @@
-"""Rules on a real operator: what they select, how they unite, and whom they leave alone."""
+"""Rules on a real operator: what they select, how they combine, and what they do not affect."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ def _replica_sets(mirrored: MirroredNamespace) -> list[Any]:
 
 
 @pytest.mark.scenario("A21")
-def test_everything_leaves_out_the_softly_excluded_until_they_are_named(
+def test_star_leaves_out_soft_exclusions_until_they_are_named(
     mirrored: MirroredNamespace, gadgets: CustomResource
 ) -> None:
-    """`*` brings core types and custom resources; a named plural brings CronJobs."""
+    """`*` selects core types and custom resources; a named plural selects CronJobs."""
     namespace = mirrored.namespace
     mirrored.admin.apply(
         *sample_objects.documents(sample_objects.OTHERS, namespace),
@@ -144,7 +144,9 @@ def test_a_namespace_rule_and_a_cluster_rule_do_not_hide_each_other(
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     configure_mirror(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
-    eventually(lambda: f"{path}/one.yaml" in platform.files(), "the object in the second place")
+    eventually(
+        lambda: f"{path}/one.yaml" in platform.files(), "the object in the second repository"
+    )
     mirrored.admin.apply(mirrored.config_map("two", b="2"))
     for destination in (mirrored, platform):
         eventually(
@@ -172,7 +174,7 @@ def test_a_new_definition_is_followed_at_once(mirrored: MirroredNamespace) -> No
 
 
 def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: MirroredNamespace) -> None:
-    """A misspelt plural is not served; the group that fails is named and blamed for its own."""
+    """A misspelled plural is NotServed; only types of the failing group are DiscoveryDegraded."""
     person, group = admin_user(mirrored), custom_resource.unique_group()
     service = {
         "apiVersion": "apiregistration.k8s.io/v1",
@@ -219,7 +221,7 @@ def _failing_group_condition(mirrored: MirroredNamespace, group: str) -> dict[st
 def test_an_unrelated_rule_restarts_nothing(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """No stream is begun again, and none takes a second snapshot."""
+    """No stream restarts, and none takes a second snapshot."""
     mirrored.configured({"resources": ["configmaps"]})
     wait_for_streams(mirrored)
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
@@ -243,5 +245,5 @@ def test_an_unrelated_rule_restarts_nothing(
 
 
 def _stream_log(operator: Operator, scope: str) -> list[str]:
-    """What the log says of one stream: every change of its state is a line."""
+    """The log lines of one stream: every change of its state is a line."""
     return [line for line in operator.log.read_text().splitlines() if f'"{scope}"' in line]

@@ -34,7 +34,7 @@ SERVICES = GVR("", "v1", "services")
 
 @pytest.mark.scenario("A97")
 def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: MirroredNamespace) -> None:
-    """A sweep of v1 types leaves velero.io alone, and the other way round."""
+    """A snapshot of v1 types removes nothing of velero.io, and the other way round."""
     namespace = mirrored.namespace
     backups = CustomResource("velero.io", plural="backups", kind="Backup")
     old, gone = backups.new_object(namespace, "old"), mirrored.config_map("old", a="1")
@@ -50,14 +50,14 @@ def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: MirroredName
         maps = f"v1/configmaps/{namespace}"
         expected = {f"{maps}/live.yaml", backups.file(namespace, "live")}
         both = {*expected, backups.file(namespace, "old")}
-        eventually(lambda: mirrored.files().keys() == both, "the ConfigMap swept alone")
+        eventually(lambda: mirrored.files().keys() == both, "the ConfigMap alone removed")
         mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps", "backups"]}))
-        eventually(lambda: mirrored.files().keys() == expected, "the backup swept")
+        eventually(lambda: mirrored.files().keys() == expected, "the backup removed")
 
 
 @pytest.mark.scenario("A91")
 def test_an_empty_list_removes_what_a_get_confirms(mirrored: MirroredNamespace) -> None:
-    """SNP-4: nothing is listed, the file's object is asked for by name, then the file goes."""
+    """SNP-4: after an empty list the object is requested by name before its file is removed."""
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -72,7 +72,9 @@ def test_an_empty_list_removes_what_a_get_confirms(mirrored: MirroredNamespace) 
 
 
 @pytest.mark.scenario("A95")
-def test_what_stood_in_an_unclaimed_folder_is_not_swept(mirrored: MirroredNamespace) -> None:
+def test_files_in_an_unclaimed_folder_survive_the_first_snapshot(
+    mirrored: MirroredNamespace,
+) -> None:
     """A hand-written object file that was there before our claim survives the first sync."""
     foreign = mirrored.config_map("by-hand", a="1")
     path = f"v1/configmaps/{mirrored.namespace}/by-hand.yaml"
@@ -93,8 +95,8 @@ async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
 
 
 @pytest.mark.scenario("A91")
-async def test_only_the_word_of_the_server_confirms_an_absence(api: Api) -> None:
-    """SNP-4: an object that is there, and a type that is not served, are no absence."""
+async def test_only_the_api_server_confirms_a_deletion(api: Api) -> None:
+    """SNP-4: neither an existing object nor a type that is not served confirms a deletion."""
     assert not await api.is_deleted(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
     assert await api.is_deleted(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
     unserved = GVR("nobody.example.org", "v1", "things")
@@ -106,7 +108,7 @@ async def test_only_the_word_of_the_server_confirms_an_absence(api: Api) -> None
 def test_namesakes_in_two_namespaces_are_two_objects(
     platform: MirroredNamespace, mirrored: MirroredNamespace
 ) -> None:
-    """One stream over all namespaces never takes one for the other."""
+    """One stream over all namespaces keeps them apart."""
     with clusters.fresh_namespace(mirrored.cluster) as other:
         people = {name: api_user(mirrored, "admin", name) for name in (mirrored.namespace, other)}
         for number, (name, person) in enumerate(people.items()):

@@ -21,7 +21,7 @@ _RECONCILES = "windlass_reconciles_total"
 
 
 def _settled(mirrored: MirroredNamespace) -> dict[str, dict[str, Any]]:
-    """The three objects, once their status says all there is to say."""
+    """The three objects, once their status is complete."""
 
     def read_settled() -> dict[str, dict[str, Any]]:
         objects = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
@@ -35,23 +35,23 @@ def _settled(mirrored: MirroredNamespace) -> dict[str, dict[str, Any]]:
         return objects if settled else {}
 
     eventually(mirrored.files, "a file")
-    # A busy destination reports every ten seconds; one that is looked at reports now.
-    touched = {"metadata": {"labels": {"looked": "at"}}}
+    # A busy destination reports every ten seconds; one that was changed reports now.
+    touched = {"metadata": {"labels": {"touched": "now"}}}
     admin_user(mirrored).merge("gitdestination", "destination", touched)
-    return eventually(read_settled, "everything told")
+    return eventually(read_settled, "a complete status")
 
 
 def _status_write_times(obj: dict[str, Any]) -> list[str]:
-    """When our status was last written, by the server's own account."""
+    """When our status was last written, by managedFields."""
     rows = obj["metadata"]["managedFields"]
     return [row["time"] for row in rows if row["manager"] == "windlass-reverser-status"]
 
 
 @pytest.mark.scenario("A109")
-def test_passes_that_change_nothing_write_nothing(
+def test_reconciles_without_a_change_write_no_status(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """Many passes later no resourceVersion has moved, so no time of a condition has."""
+    """After many reconciles no resourceVersion and no condition time has changed."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     before = _settled(mirrored)
@@ -62,7 +62,7 @@ def test_passes_that_change_nothing_write_nothing(
             admin_user(mirrored).merge(kind, name, note)
         eventually(
             lambda least=reconciles + 3 * (number + 1): _reconcile_count(operator) >= least,
-            "another pass",
+            "another reconcile",
         )
     after = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
     for kind, _ in _OURS:
@@ -70,7 +70,7 @@ def test_passes_that_change_nothing_write_nothing(
         assert _status_write_times(after[kind]) == _status_write_times(before[kind]), kind
     versions = {kind: obj["metadata"]["resourceVersion"] for kind, obj in after.items()}
     reconciles = _reconcile_count(operator)
-    eventually(lambda: _reconcile_count(operator) >= reconciles + 2, "passes of their own accord")
+    eventually(lambda: _reconcile_count(operator) >= reconciles + 2, "periodic reconciles")
     again = {
         kind: mirrored.admin.get(kind, name)["metadata"]["resourceVersion"] for kind, name in _OURS
     }
@@ -82,7 +82,7 @@ def _reconcile_count(operator: Operator) -> float:
 
 
 def test_the_first_status_is_true(mirrored: MirroredNamespace) -> None:
-    """2.2: once Synced is True and the first sync told, Git has the files and all counts agree."""
+    """2.2: once Synced is True and FirstSyncCompleted, Git has the files and all counts agree."""
     mirrored.admin.apply(*(mirrored.config_map(f"one-{number}", a="1") for number in range(3)))
     mirrored.configured({"resources": ["configmaps"]})
     row = eventually(lambda: _first_sync(mirrored), "the first sync")
@@ -109,7 +109,7 @@ def _first_sync(mirrored: MirroredNamespace) -> dict[str, Any]:
     return next((row for row in rows if row["reason"] == "FirstSyncCompleted"), {})
 
 
-def test_changes_that_wait_are_told(
+def test_pending_changes_are_reported(
     mirrored: MirroredNamespace, git_host: RunningGitServer
 ) -> None:
     """2.2: a remote that refuses leaves Synced False until it takes what waits."""
@@ -129,7 +129,7 @@ def test_changes_that_wait_are_told(
     assert len(mirrored.files()) == 2
 
 
-def test_events_tell_the_beginning_once(mirrored: MirroredNamespace) -> None:
+def test_the_first_sync_is_reported_by_events_once(mirrored: MirroredNamespace) -> None:
     """5.2: the branch, the claim and the first sync are events on the destination."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
@@ -144,7 +144,7 @@ def test_events_tell_the_beginning_once(mirrored: MirroredNamespace) -> None:
 
 
 def test_failures_are_warnings_and_recoveries_are_not(mirrored: MirroredNamespace) -> None:
-    """5.2: whoever looks for warnings finds what went wrong, on each of the three kinds."""
+    """5.2: each failure is a Warning, on each of the three kinds."""
     away = mirrored.repo_config({"repoUrl": "https://127.0.0.1:9/nobody.git"})
     rule = mirrored.watch_rule({"resources": ["configmapz"]})
     mirrored.admin.apply(mirrored.secret(), away, mirrored.git_destination(), rule)
@@ -173,7 +173,7 @@ def _events(mirrored: MirroredNamespace) -> Counter[str]:
 
 @pytest.mark.scenario("A61")
 def test_admission_calls_are_a_condition(mirrored: MirroredNamespace) -> None:
-    """2.2: Attributed says that the API server tells who makes changes."""
+    """2.2: Attributed reports whether admission requests arrive."""
     mirrored.configured({"resources": ["configmaps"]})
     mirrored.user("alice").apply(mirrored.config_map("one", a="1"))
     row = mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")

@@ -1,4 +1,4 @@
-"""The address that the API server calls: kept in a Secret, put right, never declared."""
+"""The URL that the API server calls: kept in a Secret, restored, never declared."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _hook(cluster: LocalCluster) -> dict[str, Any]:
     return found
 
 
-def test_a_configuration_that_somebody_changed_is_put_right(
+def test_a_changed_webhook_configuration_is_restored(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:
     """The path and the authority come back, and with them the authors."""
@@ -61,7 +61,7 @@ def test_a_configuration_that_somebody_changed_is_put_right(
     mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
 
 
-async def test_installing_again_leaves_the_address_alone(
+async def test_installing_again_keeps_the_webhook_path(
     cluster: LocalCluster, operator: Operator
 ) -> None:
     """The path is no part of what is declared, so declaring it again changes nothing."""
@@ -71,10 +71,10 @@ async def test_installing_again_leaves_the_address_alone(
     assert _hook(cluster) == before
 
 
-def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(
+def test_deleting_the_secret_rotates_the_path_with_an_overlap(
     mirrored: MirroredNamespace,
 ) -> None:
-    """Deleting it is how the path is changed; an API server that is late is still heard."""
+    """Deleting it rotates the path; requests on the old path are accepted for a while."""
     cluster = mirrored.cluster
     old = forged_reviews.webhook_url(cluster)
     assert cluster.api.request(SECRET, method="DELETE").ok

@@ -28,7 +28,7 @@ from windlass.reverser.selection.rules import operation_mask
 async def test_a_folder_that_was_claimed_during_a_race_is_not_written(
     harness: WorkerHarness,
 ) -> None:
-    """SNP-11: whoever pushes a claim first has the folder; ours keeps what waits and says why."""
+    """SNP-11: the first pushed claim has the folder; ours keeps pending updates and reports it."""
     folder = await harness.open_folder()
     theirs = folder_claim.render_claim(folder_claim.FolderClaim("other-uid", "ns/dest"))
     commit_files(harness.repository, {f"{BASE}/.windlass-claim": theirs.decode()})
@@ -50,7 +50,7 @@ async def test_a_folder_that_was_claimed_during_a_race_is_not_written(
     assert _path("one") in files_at(harness.repository)
 
 
-async def test_a_destination_taken_away_during_a_race_is_not_written(
+async def test_a_destination_detached_during_a_race_is_not_written(
     harness: WorkerHarness,
 ) -> None:
     """REF-5: a grant that is withdrawn while we retry ends the retrying."""
@@ -62,8 +62,8 @@ async def test_a_destination_taken_away_during_a_race_is_not_written(
     assert taken == []
 
 
-async def test_a_path_that_is_taken_stays_foreign(harness: WorkerHarness) -> None:
-    """SNP-10: the file of somebody else is neither replaced nor counted nor ours to remove."""
+async def test_an_occupied_path_stays_foreign(harness: WorkerHarness) -> None:
+    """SNP-10: a foreign file is neither replaced nor counted nor removed."""
     commit_files(harness.repository, {_path("one"): "kind: Something\n"})
     folder = await harness.open_folder()
     harness.add_update(folder, "one")
@@ -79,7 +79,7 @@ async def test_a_path_that_is_taken_stays_foreign(harness: WorkerHarness) -> Non
 
 @pytest.mark.scenario("A27")
 async def test_a_new_destination_gets_time_for_its_rules(harness: WorkerHarness) -> None:
-    """SNP-7: files that lay there before stay until it had that time; files of ours go at once."""
+    """SNP-7: older files stay until that time is over; files of ours go at once."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
     ours = folder_claim.render_claim(folder_claim.FolderClaim(OURS, "ns/dest"))
     files = {f"{BASE}/.windlass-claim": ours.decode(), _path("old"): text.format("old")}
@@ -131,7 +131,7 @@ async def test_no_window_means_a_commit_for_each_change(harness: WorkerHarness) 
 
 
 async def test_a_request_closes_the_window(harness: WorkerHarness) -> None:
-    """CMT-1: somebody who asks does not wait for the end of a long window."""
+    """CMT-1: a requested reconcile does not wait for the end of a long window."""
     folder = await harness.open_folder(window_seconds=300.0)
     harness.add_update(folder, "one")
     harness.worker.branch_observed(harness.target.key, harness.branch.expected, flush=False)
@@ -143,7 +143,7 @@ async def test_a_request_closes_the_window(harness: WorkerHarness) -> None:
 
 
 async def test_what_is_masked_is_counted_without_a_push(harness: WorkerHarness) -> None:
-    """P12: a window in which nothing may be written still says why."""
+    """P12: a window in which nothing may be written still counts the reason."""
     folder = await harness.open_folder()
     before = harness.subjects()
     harness.add_update(folder, "one", operations="DELETE")
@@ -157,7 +157,7 @@ async def test_what_is_masked_is_counted_without_a_push(harness: WorkerHarness) 
 async def test_dropped_objects_are_listed_again_only_for_a_remote_that_answers(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIT-10: while the remote is away paths wait and the API server is left alone."""
+    """GIT-10: while the remote is unavailable paths wait and nothing is listed again."""
     folder = await harness.open_folder()
     harness.reports.resnapshots.clear()
     harness.add_update(folder, "one")
@@ -232,10 +232,10 @@ RACES = (
 
 
 @pytest.mark.scenario("A74")
-async def test_whatever_a_server_says_of_a_race_the_ref_decides(
+async def test_a_lost_race_is_recognized_by_the_ref_alone(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIT-7: the branch moved, so we plan on the new tip; the words play no part."""
+    """GIT-7: the branch moved, so we plan on the new tip; the server's message does not matter."""
     folder = await harness.open_folder()
     for number, message in enumerate(RACES):
         messages = [message]
@@ -265,10 +265,10 @@ async def test_whatever_a_server_says_of_a_race_the_ref_decides(
     assert git(harness.repository, "rev-list", "--merges", "main") == ""
 
 
-async def test_a_destination_that_leaves_before_its_turn_is_no_error(
+async def test_a_destination_detached_before_its_push_is_no_error(
     harness: WorkerHarness,
 ) -> None:
-    """Whoever is taken away while others write is not written, and nothing fails."""
+    """A destination that is detached while others write is not written, and nothing fails."""
     harness.attach()
     group, before = harness.group, harness.subjects()
     async with harness.worker._repository_gate:
@@ -284,7 +284,7 @@ async def test_a_destination_that_leaves_before_its_turn_is_no_error(
 async def test_of_two_namespaces_the_first_push_has_the_folder(
     harness: WorkerHarness, inner: str
 ) -> None:
-    """GIT-2: both are open until one has its claim in Git; the other is told and writes nothing."""
+    """GIT-2: both are open until one has its claim in Git; the other writes nothing."""
     idle = await harness.open_folder(
         key=Key("evil", "older"), created="2020-01-01", base_folder=inner
     )
@@ -325,7 +325,7 @@ async def test_a_refused_folder_stays_refused_while_it_is_tried_again(
 async def test_two_namespaces_that_write_at_once_never_share_a_folder(
     harness: WorkerHarness,
 ) -> None:
-    """GIT-2: both have something to write in the same push; one claims, the other is told."""
+    """GIT-2: both have something to write in the same push; one claims, the other is refused."""
     one = await harness.open_folder(key=Key("evil", "older"), created="2020-01-01")
     other = await harness.open_folder(created="2026-01-01")
     harness.add_update(one, "one")

@@ -1,8 +1,8 @@
-"""Plain HTTPS to a desk's API server over lines that are kept.
+"""Plain HTTPS to the API server of a local cluster over connections that are kept.
 
-A handshake costs both ends more than most requests do. A person has one line per desk, for
-the main thread alone: nobody would hang up for a thread that ends. Whoever ends a cluster
-hangs up, because the next one may listen at the same place with other certificates.
+A handshake costs both ends more than most requests do. A user has one connection per cluster, for
+the main thread alone: the connection of a thread that ends would stay open. Stopping a cluster
+closes them, because the next one may listen on the same port with other certificates.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def request(
     content_type: str = "application/json",
     headers: dict[str, str] | None = None,
 ) -> ApiResponse:
-    """What the API server of `desk` answers the person `name`."""
+    """The response of the API server of `cluster` to the user `name`."""
     content = None if body is None else json.dumps(body).encode()
     request = (method, path, content, {"Content-Type": content_type, **(headers or {})})
     if threading.current_thread() is not threading.main_thread():
@@ -67,14 +67,14 @@ def request(
     try:
         return _reply(connection, request)
     except (OSError, http.client.HTTPException):
-        # A server that started anew has hung up on every line of before.
+        # A restarted server has closed every earlier connection.
         if not was_open:
             raise
         return _reply(connection, request)
 
 
 def close_connections(name: str) -> None:
-    """Let go of all lines to the cluster of this name."""
+    """Close all connections to the cluster of this name."""
     for key in [key for key in _connections if key[0].name == name]:
         _connections.pop(key).close()
     for key in [key for key in _contexts if key[0].name == name]:

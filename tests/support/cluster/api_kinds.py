@@ -1,4 +1,4 @@
-"""The kinds of ours by name, for tests that are told one."""
+"""Our kinds by name."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def running(
 
 @contextlib.contextmanager
 def fresh_namespace(local_cluster: LocalCluster, *, pods: bool = False) -> Iterator[str]:
-    """A namespace nobody used before; the end of what acts in it is begun, not awaited.
+    """A new namespace; the deletion of what acts in it is started, not awaited.
 
     Without running pods that is what windlass acts on. The rest stays: an API server spends
     more on the end of a namespace than most tests do in it.
@@ -77,7 +77,7 @@ def fresh_namespace(local_cluster: LocalCluster, *, pods: bool = False) -> Itera
         yield chosen
     finally:
         for path in _owned_collections(chosen) if not pods else (f"/api/v1/namespaces/{chosen}",):
-            # Its server may be down by now, and nobody is there to act.
+            # Its server may be down by now.
             with contextlib.suppress(OSError, http.client.HTTPException):
                 api_client.request(local_cluster, api_client.ADMIN, "DELETE", path)
 
@@ -89,7 +89,7 @@ def _owned_collections(namespace: str) -> Iterator[str]:
 
 
 def bind_cluster_admin(local_cluster: LocalCluster, group: str) -> None:
-    """Let everybody in `group` do everything on `desk`."""
+    """Bind `group` to cluster-admin."""
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

@@ -1,4 +1,4 @@
-"""Runs `windlass dev` as a person would, and looks for what a cluster leaves behind."""
+"""Runs `windlass dev` as a user would, and finds what a cluster leaves behind."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Packet:
 
 
 class PacketFilter:
-    """One table: chains of rules, as iptables-restore is told them."""
+    """One table: chains of rules, as iptables-restore reads them."""
 
     def __init__(self, text: str) -> None:
         self.chains: dict[str, list[list[str]]] = {"FORWARD": [], "INPUT": []}

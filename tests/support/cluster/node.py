@@ -51,7 +51,7 @@ _NODE_DIRECTORIES = tuple(
         ),
     )
 )
-"""Where a kubelet or a containerd writes that nobody told not to."""
+"""Default directories of a kubelet and a containerd that are not configured otherwise."""
 _HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("mnt", "net")}  # noqa: PTH116
 
 
@@ -76,7 +76,7 @@ def running(suffix: str) -> Iterator[LocalCluster]:
 
 
 def _start_cluster(chosen: str) -> LocalCluster:
-    """The cluster with the image; why it did not come up is told as a person would be told."""
+    """The cluster with the image; a failure to start is reported without a traceback."""
     problem = ""
     try:
         local_cluster = cluster.up(chosen, node=True)
@@ -195,7 +195,7 @@ class NodeTraces:
 
 
 def find_traces(directory: Path) -> NodeTraces:
-    """What can be seen now of the cluster in `directory`, or of nobody in particular.
+    """Traces of the cluster in `directory`, or of no particular cluster.
 
     Other clusters come and go beside it, also those of other test runs: what carries their
     mark is left out, and so is what nodes share while there is another one.

@@ -1,6 +1,6 @@
-"""Sockets in the network of a pod: what they send is what the pod sends.
+"""Sockets in the network namespace of a pod: what they send is what the pod sends.
 
-A socket stays in the network it was made in, whoever uses it later.
+A socket stays in the network it was made in, whichever thread uses it later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PodNetwork:
     file: Path
 
     def reaches(self, address: str, port: int, protocol: str = "TCP") -> bool:
-        """Whether somebody at `address` answers."""
+        """Whether a server at `address` answers."""
         if protocol == "UDP":
             return self._is_echoed(address, port)
         with self.socket(socket.SOCK_STREAM) as caller:
@@ -51,7 +51,7 @@ class PodNetwork:
             try:
                 caller.sendto(b"anybody?", (address, port))
                 return caller.recv(64) == b"anybody?"
-            # A packet that our own filter dropped is told to whoever sent it, or not.
+            # The sender of a packet that our own filter dropped gets an error, or a timeout.
             except (TimeoutError, PermissionError):
                 return False
 

@@ -27,7 +27,7 @@ TOKEN = "tok_3141592653589793"
 
 @dataclass
 class RunningGitServer:
-    """A running server and quick ways to look at its repositories."""
+    """A running server with helpers for its repositories."""
 
     server: GitServer
 
@@ -59,13 +59,13 @@ def running_git_server(root: Path, **settings: object) -> Iterator[RunningGitSer
 
 
 def git_settings(tmp_path: Path, **changes: object) -> GitSettings:
-    """Settings that reach the test servers, with a run directory to look into."""
+    """Settings that reach the test servers, with a run directory that tests can read."""
     base = GitSettings(run_directory=tmp_path / "run", insecure_hosts=LOOPBACK)
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
 def git(repository: Path, *args: str, stdin: bytes = b"") -> str:
-    """Plain git on a bare repository, as somebody else would use it."""
+    """Plain git on a bare repository, as a foreign writer would use it."""
     person = {"NAME": "Someone Else", "EMAIL": "else@example.org", "DATE": "1700000000 +0000"}
     people = {
         f"GIT_{role}_{key}": value
@@ -86,7 +86,7 @@ def git(repository: Path, *args: str, stdin: bytes = b"") -> str:
 def commit_files(
     repository: Path, files: Mapping[str, str | None], *, branch: str = "main", orphan: bool = False
 ) -> str:
-    """A commit by somebody else, straight into the server's repository."""
+    """A foreign commit, straight into the server's repository."""
     lines = [
         f"commit refs/heads/{branch}\n",
         "committer Someone Else <else@example.org> 1700000000 +0000\n",
@@ -109,7 +109,7 @@ def commit_files(
 
 
 def branch_tips(repository: Path) -> dict[str, str]:
-    """Branches and their commits, read without a child: who waits looks often."""
+    """Branches and their commits, read without a child process because tests poll this."""
     try:
         references = pygit2.Repository(str(repository)).references
     except pygit2.GitError:
@@ -130,7 +130,7 @@ def files_at(repository: Path, branch: str = "main") -> dict[str, str]:
 
 
 def tree_contents(tree: pygit2.Tree, above: str = "") -> Iterator[tuple[str, str]]:
-    """Every file below a tree with its content, a link with where it leads."""
+    """Every file below a tree with its content, a link with its target."""
     for entry in tree:
         if isinstance(entry, pygit2.Tree):
             yield from tree_contents(entry, f"{above}{entry.name}/")
@@ -148,7 +148,7 @@ def wait_until(condition: object, seconds: float = 10.0) -> None:
 
 
 def command_lines_and_environments() -> str:
-    """What any process of the machine shows of itself."""
+    """Command line and environment of every process of the machine."""
     shown: list[bytes] = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):

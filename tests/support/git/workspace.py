@@ -1,4 +1,4 @@
-"""Commits and pushes of ours against a test server, in few words."""
+"""A store with helpers to commit and push to a test server."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What stands between a client and an API server in tests."""
+"""Proxies and webhooks between a client and an API server in tests."""

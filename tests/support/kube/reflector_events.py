@@ -1,4 +1,4 @@
-"""Watching a follower: take what it says until it has said enough."""
+"""Events of a reflector, collected until a condition holds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def config_map(name: str, namespace: str, **data: str) -> Object:
 async def collect_until(
     items: AsyncIterator[ReflectorEvent], is_enough: Callable[[ReflectorEvent], bool]
 ) -> list[ReflectorEvent]:
-    """What a follower says, up to the first item that is enough."""
+    """The events of a reflector, up to the first one for which `is_enough` holds."""
     events: list[ReflectorEvent] = []
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -86,12 +86,12 @@ def changes_to(items: list[ReflectorEvent], *names: str) -> list[Observed]:
 
 
 def interruptions(items: list[ReflectorEvent]) -> list[Interrupted]:
-    """The interruptions among what a follower said."""
+    """The interruptions among the events of a reflector."""
     return [item for item in items if isinstance(item, Interrupted)]
 
 
 def snapshot_count(items: list[ReflectorEvent]) -> int:
-    """How many snapshots a follower began."""
+    """How many snapshots a reflector began."""
     return sum(isinstance(item, SnapshotStarted) for item in items)
 
 
@@ -113,7 +113,7 @@ def live_names(items: list[ReflectorEvent]) -> set[str]:
 
 
 def summary(items: list[ReflectorEvent]) -> list[str]:
-    """A story that a failing test can tell."""
+    """One line per event, for the message of a failing test."""
     lines = []
     for item in items:
         match item:

@@ -1,4 +1,4 @@
-"""Webhooks that stand beside the operator's own: hosted in a thread, registered for a while.
+"""Webhooks beside the operator's own: hosted in a thread, registered for a while.
 
 What they may touch is narrowed by match conditions, so that no other test is disturbed.
 """
@@ -38,7 +38,7 @@ class RunningWebhook:
 
 
 class RejectingApp:
-    """Answers admission calls with no where `refuses` says so, else with yes."""
+    """Refuses admission requests where `refuses` says so, and allows all others."""
 
     def __init__(self, refuses: Callable[[AdmissionRequest], bool]) -> None:
         self.asked = 0
@@ -98,7 +98,7 @@ def registered_webhook(
     *conditions: str,
     dry_runs: bool = False,
 ) -> Iterator[None]:
-    """The API server asks `found`, as it asks the operator, but only where `conditions` hold.
+    """Register `running` like the operator's webhook, but only where `conditions` hold.
 
     The deadline is longer than the operator's: these tests are about who, not how fast.
     `dry_runs` has it asked about those as well.

@@ -64,7 +64,7 @@ Matcher = Callable[[ProxiedRequest], bool]
 
 @dataclass(frozen=True, slots=True)
 class ProxyResponse:
-    """The proxy answers in the server's place."""
+    """A response of the proxy instead of the server."""
 
     status: int
     message: str = "by order of the test"

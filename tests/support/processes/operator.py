@@ -1,4 +1,4 @@
-"""The operator as a process of its own, as a user would run it at a desk."""
+"""The operator as a process of its own, as a user would run it on a local cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def eventually(poll: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
-    """The first true answer of `look`; fails with its last answer after `seconds`."""
+    """The first true result of `poll`; fails with its last result after `seconds`."""
     end = time.monotonic() + seconds
     wait = pauses()
     while not (result := poll()):
@@ -33,7 +33,7 @@ def eventually(poll: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
 
 
 class Operator:
-    """`windlass run --dev` on a desk; may be killed and started again.
+    """`windlass run --dev` on a local cluster; may be killed and started again.
 
     Seconds pass after a start before authors can be proven; who asks for no authors does
     not wait for that.
@@ -95,7 +95,7 @@ class Operator:
         return self.readiness()[0] == 200
 
     def readiness(self) -> tuple[int, str]:
-        """Status and text of the readiness probe; 0 where nobody answers."""
+        """Status and text of the readiness probe; 0 where no server answers."""
         try:
             url = f"http://127.0.0.1:{self._probe_port}/readyz"
             with urllib.request.urlopen(url, timeout=2) as answer:
@@ -107,7 +107,7 @@ class Operator:
             return 0, str(error)
 
     def webhook_pid(self) -> int:
-        """The child that answers admission calls; 0 as long as there is none."""
+        """The pid of the admission webhook, a child process; 0 as long as there is none."""
         pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
         return next((pid for pid, line in lines.items() if b"reverser.attribution" in line), 0)
@@ -146,10 +146,10 @@ class Operator:
 
 
 def free_port() -> int:
-    """A port that nobody gets before the operator listens on it, nor while it is dead.
+    """A port that no other process gets before the operator listens on it, nor while it is down.
 
-    It lies below what outgoing connections are given, and whoever runs tests on this machine
-    at the same time is told by a lock that it is taken, as long as this process lives.
+    It lies below what outgoing connections are given, and another test run on this machine
+    at the same time sees by a lock that it is taken, as long as this process lives.
     """
     (port,) = ports.choose_ports(
         1,
@@ -170,7 +170,7 @@ def _is_taken_now(port: int) -> bool:
             return False
         if not ports.is_free(port):
             return False
-        # Kept without an object that somebody would have to close.
+        # The lock stays bound without an object to close.
         lock.detach()
     return True
 

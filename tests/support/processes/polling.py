@@ -1,4 +1,4 @@
-"""The one way in which asynchronous tests wait: for an answer, with a deadline."""
+"""Polling with a deadline, for asynchronous tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between two looks: short at first, then a tenth of what was waited already."""
+    """Seconds between two polls: short at first, then a tenth of the time waited so far."""
     waited = 0.0
     while True:
         pause = min(max(0.02, waited / 10), 0.25)
@@ -19,7 +19,7 @@ def pauses() -> Iterator[float]:
 
 
 async def eventually(poll: Callable[[], Awaitable[T]], what: str, *, seconds: float = 30.0) -> T:
-    """The first true answer of `look`; fails with its last answer after `seconds`."""
+    """The first true result of `poll`; fails with its last result after `seconds`."""
     last: Any = None
     try:
         async with asyncio.timeout(seconds):

@@ -18,7 +18,7 @@ _SECONDS = 15.0
 
 
 class ServerLoop:
-    """A running loop; whoever has work for it waits for the result."""
+    """A running loop; callers wait for the result of their coroutine."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

@@ -3,7 +3,7 @@
 A test that kills and restarts an operator would spend most of its time on imports. Each
 process here has a session, an environment, files and signals of its own, as one that was
 started from a shell has; only its command line, as the kernel shows it, is that of the
-process it was forked from. Who looks at that line, or at memory, starts the real one.
+process it was forked from. Tests of that line, or of memory, start the real one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""People who act by plain HTTPS: what kubectl would do, without starting a program each time."""
+"""Users that act by plain HTTPS: what kubectl would do, without starting a process each time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MERGE = "application/merge-patch+json"
 
 
 class ApiUser(KubectlUser):
-    """A person whose `apply` and `get` cost a request, not a process."""
+    """A user whose `apply` and `get` cost a request, not a process."""
 
     def request(
         self,
@@ -82,7 +82,7 @@ class ApiUser(KubectlUser):
 
 @dataclass
 class ApiMirroredNamespace(MirroredNamespace):
-    """A namespace whose people act by HTTPS; each of them still has kubectl."""
+    """A mirrored namespace whose users act by HTTPS; each of them still has kubectl."""
 
     def user(self, name: str) -> ApiUser:
         return ApiUser(self.cluster, name, self.namespace)
@@ -95,12 +95,12 @@ def admin_user(mirrored: MirroredNamespace) -> ApiUser:
 
 
 def api_user(mirrored: MirroredNamespace, name: str, namespace: str = "") -> ApiUser:
-    """Somebody in the namespace of `mirrored`, or in another."""
+    """A user in the namespace of `mirrored`, or in another."""
     return ApiUser(mirrored.cluster, name, namespace or mirrored.namespace)
 
 
 def wait_for_streams(mirrored: MirroredNamespace, rule: str = "rule") -> None:
-    """Wait until every stream of a rule has seen all there is: later changes come as such."""
+    """Wait until every stream of a rule is synced: later changes arrive as events."""
 
     def states() -> set[str]:
         rows = mirrored.admin.get("watchrule", rule).get("status", {}).get("resolved", ())
@@ -113,7 +113,7 @@ _DISCOVERED: dict[tuple[LocalCluster, str, str], tuple[str, str, bool]] = {}
 
 
 def _served(cluster: LocalCluster, api_version: str, kind: str) -> tuple[str, str, bool]:
-    """Home, plural and reach of a type; a type made a moment ago is waited for."""
+    """API path, plural and scope of a type; a type created a moment ago is waited for."""
     if (cluster, api_version, kind) not in _DISCOVERED:
         eventually(lambda: _discover(cluster, api_version, kind), f"{api_version} {kind} served")
     return _DISCOVERED[cluster, api_version, kind]

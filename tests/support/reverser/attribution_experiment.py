@@ -1,6 +1,6 @@
-"""The experiment behind attribution: everything known people do is recorded and judged.
+"""The experiment behind attribution: all writes of known users are recorded and judged.
 
-Beside the writes of `join_life` stand our own recording webhook and a raw watch of each
+Beside the writes of `ObjectLifecycle` there are our own recording webhook and a raw watch of each
 type, joined by the operator's own judge. A row of the table holds the verdicts against
 the truth, and says where an admitted object differs from the watched one.
 """
@@ -53,11 +53,11 @@ class Change:
 
 
 class Recorder:
-    """Takes down admission calls as the witness does, and keeps the objects to explain with."""
+    """Records admission requests as the webhook does, and keeps the objects to explain verdicts."""
 
     def __init__(self) -> None:
         self.records: dict[str, list[tuple[RecordFrame, bytes]]] = defaultdict(list)
-        # This witness lives in the test's own process and cannot fall silent unseen.
+        # This webhook runs in the test's own process and cannot fail unnoticed.
         metrics = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
         self.attributor = Attributor(
             AdmissionRecords(), metrics, SystemClock(), silence_seconds=float("inf")
@@ -148,7 +148,7 @@ class Watcher:
 
 @dataclass
 class Row:
-    """What became of one kind; the table is made of these."""
+    """The verdicts of one kind; a row of the table."""
 
     kind: str
     versions: int = 1
@@ -171,7 +171,7 @@ def row(sample: Sample, life: ObjectLifecycle, watcher: Watcher, recorder: Recor
         operation = change.observation.operation
         for named in {one.actor.user for one in (change.first, change.last) if one.actor}:
             if named != user if user else named in life.names:
-                result.wrong.append(f"{operation} by {user or 'somebody else'} credited to {named}")
+                result.wrong.append(f"{operation} by {user or 'another user'} credited to {named}")
         counter = result.ours if user else result.others
         reason = change.last.reason
         if reason == "Ambiguous":
@@ -185,10 +185,10 @@ def row(sample: Sample, life: ObjectLifecycle, watcher: Watcher, recorder: Recor
 
 
 def cause(change: Change, user: str | None, recorder: Recorder) -> str:
-    """Why two people may have made one change.
+    """Why a change has two possible authors.
 
-    `attempted`: deletes have no content, so who was refused looks like who was not.
-    `foreign`: the same for writes in another version. `repeated`: somebody applied once more
+    `attempted`: deletes have no content, so a refused one cannot be distinguished.
+    `foreign`: the same for writes in another version. `repeated`: another user applied again
     what `user` had just written, and the API server, whose cache did not have that write
     yet, asked about it with the same predecessor before it found that nothing changes.
     """
@@ -237,7 +237,7 @@ def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str]
 
 
 def paths(old: JSON, new: JSON, path: str = "") -> Iterable[str]:
-    """The places in which two values differ."""
+    """The paths at which two values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             yield from paths(old.get(key), new.get(key), f"{path}.{key}")

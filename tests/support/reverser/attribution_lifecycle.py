@@ -1,8 +1,8 @@
-"""The life that the objects of one kind live, and who really did what to them.
+"""The lifecycle of the objects of one kind, and the user behind each write.
 
 Created in three ways, changed in six, scaled where that is served, attempted in vain
 (no-op, dry run, conflict, refusal), raced over and deleted. The truth is what the API
-server answered to whoever wrote: the new resourceVersion.
+server answered to the writer: the new resourceVersion.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Write = Callable[[Api, int], Awaitable[Object]]
 
 @dataclass(frozen=True)
 class Writer:
-    """Somebody with a certificate."""
+    """A user with a certificate."""
 
     name: str
     api: Api
@@ -48,7 +48,7 @@ class GroundTruth:
 
 
 class ObjectLifecycle:
-    """What happens to the objects of one kind."""
+    """Writes to the objects of one kind, by several users in turn."""
 
     def __init__(self, sample: Sample, writers: Sequence[Writer]) -> None:
         self.truth = GroundTruth()
@@ -137,7 +137,7 @@ class ObjectLifecycle:
         await self._write(scale)
 
     async def _race(self, created: Object) -> None:
-        """Both write at once: whoever loses is admitted again by the server's own retry."""
+        """Concurrent writes: the loser is admitted again by the server's own retry."""
         await asyncio.gather(
             *(
                 self._write_once(writer, self._merge(created))

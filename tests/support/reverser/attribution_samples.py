@@ -1,7 +1,7 @@
 """One realistic object of every kind that can be followed, under a name of its own.
 
 The bodies are the fixtures that a real API server returned, cleaned as the mirror cleans.
-Cluster-scoped objects carry a label with the token of the run, by which they are told
+Cluster-scoped objects carry a label with the token of the run, which sets them
 apart from those of other tests.
 """
 
@@ -48,7 +48,7 @@ class Sample:
         return self.label in _NAME_SETTERS
 
     def build(self, role: str, number: int) -> Object:
-        """The object that plays `role`; another `number` makes another content."""
+        """The object for `role`; another `number` makes another content."""
         return self.build_from(self.body, role, number)
 
     def build_from(self, source: Object, role: str, number: int) -> Object:

@@ -1,4 +1,4 @@
-"""One branch worker on a real repository, driven by hand."""
+"""One branch worker on a real repository, driven step by step."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def config_map_path(name: str) -> str:
 
 @dataclass
 class WorkerReports:
-    """What the worker told and asked."""
+    """What the worker reported by its hooks."""
 
     skipped: list[tuple[str, str]] = field(default_factory=list)
     resnapshots: list[Key] = field(default_factory=list)
@@ -107,7 +107,7 @@ class _DiscardedEvents:
 
 @dataclass
 class WorkerHarness:
-    """A worker, its repository on the server, and what it told."""
+    """A worker, its repository on the server, and what it reported."""
 
     worker: BranchWorker
     branch: RemoteBranch
@@ -141,7 +141,7 @@ class WorkerHarness:
         uid: str = "",
         live: bool = True,
     ) -> None:
-        """A change of a ConfigMap, as the watch would tell it; else as a snapshot finds it."""
+        """Add an update of a ConfigMap: observed by a watch, or found by a snapshot."""
         content = text.encode() if text is not None else None
         observation = Observation(
             uid=uid or name,
@@ -170,7 +170,7 @@ class WorkerHarness:
         return git(self.repository, "log", "--format=%s", "main").splitlines()
 
     async def wait_until_due(self) -> None:
-        """Until the window of some folder closed."""
+        """Wait until the window of some folder closed."""
 
         async def is_due() -> bool:
             return self.worker._is_due(self.group)
@@ -182,7 +182,7 @@ class WorkerHarness:
 async def running_worker(
     git_host: RunningGitServer, tmp_path: Path
 ) -> AsyncIterator[WorkerHarness]:
-    """A branch with one file of somebody else."""
+    """A branch worker on a branch with one foreign file."""
     name = f"worker-{tmp_path.name}.git"
     repository = git_host.create(name, {"README.md": "hello\n"})
     clock = SystemClock()

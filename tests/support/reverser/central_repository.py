@@ -1,4 +1,4 @@
-"""A repository in the install namespace, the only place that cluster rules may feed."""
+"""A repository in the install namespace, the only namespace that cluster rules may feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdmissionReviews that no API server sent, and connections that only take up room.
+"""Forged AdmissionReviews, and connections that only use up descriptors.
 
 The forger knows all that a review says, and the address of the webhook: whoever may read
 ValidatingWebhookConfigurations knows that.
@@ -24,7 +24,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def webhook_url(cluster: LocalCluster) -> str:
-    """The URL that the API server calls, as it stands in the webhook configuration."""
+    """The URL that the API server calls, from the webhook configuration."""
     response = cluster.api.request(f"{_CONFIGURATIONS}/{Installation().webhook_configuration}")
     assert response.ok, response
     url: str = json.loads(response.text)["webhooks"][0]["clientConfig"]["url"]
@@ -78,7 +78,7 @@ def post_review(url: str, body: bytes) -> tuple[int, bytes]:
 def submit_forged_review(
     cluster: LocalCluster, user: str, gvr: GVR, *objects: Any, **given: Any
 ) -> None:
-    """Have the operator's webhook believe that `user` asks for a change."""
+    """Send the operator's webhook a forged review that names `user`."""
     status, answer = post_review(
         webhook_url(cluster), admission_review(user, gvr, *objects, **given)
     )
@@ -87,7 +87,7 @@ def submit_forged_review(
 
 @contextmanager
 def open_connections(url: str, count: int) -> Iterator[None]:
-    """So many connections that do not even begin to shake hands."""
+    """`count` connections without a TLS handshake."""
     parts = urlsplit(url)
     with ExitStack() as stack:
         for _ in range(count):
@@ -98,7 +98,7 @@ def open_connections(url: str, count: int) -> Iterator[None]:
 
 @contextmanager
 def idle_connections(url: str, count: int) -> Iterator[None]:
-    """So many connections that have shaken hands and say nothing."""
+    """`count` connections that are idle after the TLS handshake."""
     parts, context = urlsplit(url), _unverified_context()
     assert parts.hostname is not None
     assert parts.port is not None

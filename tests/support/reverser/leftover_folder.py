@@ -1,4 +1,4 @@
-"""A folder as an earlier life of a destination would have left it."""
+"""A folder as an earlier destination of the same name would have left it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A repository that mirrors one namespace, and people who change things there."""
+"""A repository that mirrors one namespace, and users that change objects there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOPOLOGICAL = pygit2.enums.SortMode.TOPOLOGICAL
 
 @dataclass(frozen=True)
 class KubectlUser:
-    """Somebody with a certificate and kubectl."""
+    """A user with a certificate and kubectl."""
 
     cluster: LocalCluster
     name: str
@@ -79,7 +79,7 @@ class Commit:
     def trailer(self, name: str) -> str:
         prefix = f"X-ConfigButler-{name}: "
         rows = [line for line in self.body.splitlines() if line.startswith(prefix)]
-        assert len(rows) == 1, f"trailer {name} stands {len(rows)} times:\n{self.body}"
+        assert len(rows) == 1, f"trailer {name} occurs {len(rows)} times:\n{self.body}"
         return rows[0].removeprefix(prefix)
 
 
@@ -223,13 +223,13 @@ class MirroredNamespace:
         return [*known]
 
     def tip(self) -> str:
-        """The branch's newest commit, read without a child: who waits looks often."""
+        """The branch's newest commit, read without a child process because tests poll this."""
         reference = self._opened.references.get(f"refs/heads/{self.branch}")
         return "" if reference is None else str(reference.target)
 
     @functools.cached_property
     def _opened(self) -> pygit2.Repository:
-        """The repository, opened once: what others write is found by every look."""
+        """The repository, opened once; every read sees what others wrote."""
         return pygit2.Repository(str(self.path))
 
     def subjects(self) -> list[str]:

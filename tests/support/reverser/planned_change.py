@@ -1,4 +1,4 @@
-"""A planned change of one file by nobody in particular."""
+"""A planned change of one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fixed story of a namespace, and the files that every run of it must end in.
+"""A fixed sequence of changes in a namespace, and the files that every run must end in.
 
 Runs differ in their namespace only. `tree` takes that name out, so that the folders of
 two runs can be compared byte by byte.
@@ -21,7 +21,7 @@ FOREIGN = {"README.md": "by hand\n", "clusters/test/kustomization.yaml": "resour
 
 
 class ReferenceRun:
-    """The story, told step by step by one person."""
+    """The sequence of changes, made step by step by one user."""
 
     def __init__(self, mirrored: MirroredNamespace) -> None:
         self.mirrored = mirrored

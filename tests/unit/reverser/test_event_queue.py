@@ -1,4 +1,4 @@
-"""Events on destinations that no turn of a condition brings."""
+"""Events on destinations that do not come from a condition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Key("ns", "here")
 
 
 async def _recorded(*queued: tuple[Key, OutcomeEvent, str]) -> list[str]:
-    """The reasons of the events that come of these tellings."""
+    """The reasons of the events that are created from what is queued."""
     api = FakeApi()
     recorder = EventRecorder(api, "windlass.dev/reverser", clock=ManualClock())
     stored = {HERE: msgspec.json.encode(thing("here", uid="u1"))}
@@ -34,20 +34,20 @@ async def _recorded(*queued: tuple[Key, OutcomeEvent, str]) -> list[str]:
     return [event["reason"] for event in api.objects.values()]
 
 
-async def test_a_transition_told_twice_is_one_event() -> None:
-    """Whoever notices it again, after a restart too, adds nothing."""
+async def test_a_repeated_transition_is_one_event() -> None:
+    """Queueing it again, after a restart too, adds no event."""
     event = events.history_rewritten("main", "a" * 40, "b" * 40)
     assert await _recorded((HERE, event, "tip"), (HERE, event, "tip")) == ["RemoteRewound"]
 
 
 async def test_a_destination_that_is_gone_gets_no_event() -> None:
-    """There is nothing left to tell it to."""
+    """There is no object left to attach it to."""
     event = OutcomeEvent("Normal", "BranchCreated", "m")
     assert await _recorded((Key("ns", "gone"), event, "x")) == []
 
 
 async def test_too_many_events_are_left_out() -> None:
-    """Telling never waits; what does not fit is dropped."""
+    """Queueing never blocks; what does not fit is dropped."""
     many = [(HERE, OutcomeEvent("Normal", "BranchCreated", f"m{n}"), str(n)) for n in range(400)]
     assert len(await _recorded(*many)) == 256
 
@@ -61,7 +61,7 @@ def test_an_object_that_cannot_be_read_is_named() -> None:
         assert text in event.message
 
 
-def test_only_a_push_that_did_something_new_is_told() -> None:
+def test_only_a_new_branch_or_claim_is_an_event() -> None:
     """An ordinary push is a commit and nothing more."""
     assert events.push_events("main", "a", creates=False, claims=False) == ()
     push_events = events.push_events("main", "a", creates=True, claims=True)

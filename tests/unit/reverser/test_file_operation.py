@@ -50,7 +50,7 @@ def test_create_only_mask_keeps_the_first_version() -> None:
 def test_prune_decides_which_removals_are_done(
     prune: PruneMode, observed: bool, goes: bool
 ) -> None:
-    """SNP-6: files are written in every mode; a mask that hides the removal is told first."""
+    """SNP-6: files are written in every mode; a mask that hides the removal comes first."""
     reason = file_operation.skip_reason("DELETE", ALL, prune=prune, observed=observed)
     assert reason == (None if goes else "PruneRetained")
     assert file_operation.skip_reason("UPDATE", ALL, prune=prune, observed=observed) is None

@@ -1,4 +1,4 @@
-"""When a remote is asked again, and what destinations may go on with."""
+"""When the refs of a remote are listed again, and which repository destinations may use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ READY = {
 
 @dataclass
 class FakeRemote:
-    """One GitRepoConfig, and a remote that answers as told."""
+    """One GitRepoConfig, and a remote that answers as configured."""
 
     spec: dict[str, Any] = field(default_factory=lambda: {"repoUrl": HTTPS})
     generation: int = 1
@@ -68,7 +68,7 @@ class FakeRemote:
 
 @pytest.fixture
 def remote() -> FakeRemote:
-    """A remote in order."""
+    """A remote that answers."""
     return FakeRemote()
 
 
@@ -95,7 +95,7 @@ def repositories(remote: FakeRemote) -> RepositoryReconciler:
 async def test_a_change_or_a_request_wants_a_fresh_answer(
     remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
-    """REP-1: what others asked a moment ago does for a new config and for an idle pass only."""
+    """REP-1: a recent listing is enough for a new config and for an idle reconcile only."""
     await repositories.reconcile(KEY)
     await repositories.reconcile(KEY)
     remote.generation = 2
@@ -109,7 +109,7 @@ async def test_a_change_or_a_request_wants_a_fresh_answer(
 async def test_a_new_repository_is_being_checked(
     remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
-    """2.1: Checking is said once, before the remote is asked, and not after a restart."""
+    """2.1: Checking is reported once, before the refs are listed, and not after a restart."""
     remote.ready = None
     first, second = await repositories.reconcile(KEY), await repositories.reconcile(KEY)
     assert first.ready is not None
@@ -122,7 +122,7 @@ async def test_a_new_repository_is_being_checked(
 async def test_a_failure_is_repeated_until_something_changes(
     remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
-    """A remote that does not answer is not hammered, but whoever asks is served at once."""
+    """A remote that does not answer is not retried at once, except on request."""
     remote.away = True
     for _ in range(3):
         outcome = await repositories.reconcile(KEY)
@@ -135,10 +135,10 @@ async def test_a_failure_is_repeated_until_something_changes(
     assert outcome.ready.reason == "BranchFound"
 
 
-async def test_nothing_goes_on_to_an_address_that_was_taken_away(
+async def test_a_changed_url_ends_writing_to_the_old_one(
     remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
-    """A new repoUrl that does not answer ends the writing to the old one."""
+    """A new repoUrl that does not answer makes the repository unreachable."""
     await repositories.reconcile(KEY)
     remote.away = True
     remote.generation, remote.spec = 2, {"repoUrl": "https://git.example.org/b"}
@@ -148,10 +148,10 @@ async def test_nothing_goes_on_to_an_address_that_was_taken_away(
     assert remote.changed == [KEY]
 
 
-async def test_a_remote_that_is_away_for_a_while_stays_known(
+async def test_an_outage_does_not_forget_the_repository(
     remote: FakeRemote, repositories: RepositoryReconciler
 ) -> None:
-    """An outage takes nothing away: destinations keep what waits and say so themselves."""
+    """Destinations keep pending updates during an outage and report it themselves."""
     await repositories.reconcile(KEY)
     remote.away, remote.generation = True, 2
     await repositories.reconcile(KEY)

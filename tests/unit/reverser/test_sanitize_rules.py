@@ -139,7 +139,7 @@ def live(name: str) -> dict[str, Any]:
 
 
 def lost_fields(before: Any, after: Any, field_path: str = "") -> Iterator[str]:
-    """The places of `before` that `after` lacks; anything changed or added is marked."""
+    """The fields of `before` that `after` lacks; anything changed or added is marked."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before.keys() | after.keys():
             here = f"{field_path}/{key.replace('/', '?')}".removeprefix("/")
@@ -156,7 +156,7 @@ def lost_fields(before: Any, after: Any, field_path: str = "") -> Iterator[str]:
         yield f"changed {field_path}"
 
 
-def test_there_is_a_fixture_for_every_kind() -> None:
+def test_every_kind_has_a_fixture() -> None:
     """No kind of the server is without its golden object."""
     assert set(SERVED) <= set(NAMES)
 
@@ -178,7 +178,7 @@ def test_only_listed_fields_are_lost(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cleaning_is_pure_idempotent_and_emits(name: str) -> None:
-    """The input stays as it was, a second pass changes nothing, the file reads back."""
+    """The input stays unchanged, cleaning twice changes nothing, the file reads back."""
     obj = live(name)
     before = copy.deepcopy(obj)
     cleaned = sanitize.sanitize_object(obj)
@@ -188,7 +188,7 @@ def test_cleaning_is_pure_idempotent_and_emits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_of_this_one_server_is_left(name: str) -> None:
+def test_no_server_assigned_metadata_is_left(name: str) -> None:
     """No uid, version or time of the cluster the object came from stays at its top."""
     obj = live(name)
     cleaned = sanitize.sanitize_object(obj)
@@ -229,7 +229,7 @@ def test_headless_service_stays_headless() -> None:
 
 @pytest.mark.scenario("A43")
 def test_allocated_addresses_vanish_and_chosen_ones_stay() -> None:
-    """The allocator's address and ports go; a port and a policy somebody wrote stay."""
+    """The allocator's address and ports go; a port and a policy that a user wrote stay."""
     spec = sanitize.sanitize_object(live("services"))["spec"]
     assert not spec.keys() & {"clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort"}
     assert [port.get("nodePort") for port in spec["ports"]] == [None, 30443]

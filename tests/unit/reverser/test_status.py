@@ -1,4 +1,4 @@
-"""Reports tell a tired person what is wrong and what to do."""
+"""Conditions and Events name what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_missing_branch_is_named_with_three_ways_out() -> None:
 
 
 def test_a_branch_that_somebody_will_create_is_pending() -> None:
-    """It blocks nobody."""
+    """It blocks no other branch."""
     outcome = _reached({"refs/heads/main": _SHA}, "main", "new", creating=frozenset({"new"}))
     assert _ready(outcome).status == "True"
     assert [row["state"] for row in outcome.fields["branches"]] == ["Found", "PendingCreation"]
@@ -75,7 +75,7 @@ def test_unverified_transport_is_a_condition_of_its_own() -> None:
     assert [row.type for row in outcome.conditions] == ["TransportVerified"]
 
 
-def test_what_may_pass_reconciles_and_what_cannot_stalls() -> None:
+def test_transient_errors_reconcile_and_permanent_ones_stall() -> None:
     """A dead remote is tried again, a changed host key waits for a person."""
     passing = status.repository_unreachable(Retryable("ConnectionFailed", "x"), "h", after=3.0)
     outcome = status.repository_unreachable(Stalled("HostKeyMismatch", "x"), "h", after=3.0)
@@ -106,7 +106,7 @@ def test_a_destination_without_rules_is_synced() -> None:
         ({"waiting_for": ("v1/pods (seeding)",)}, "False", "Seeding", "1 of 2 watches synced"),
     ],
 )
-def test_synced_means_that_git_has_what_was_seen(
+def test_synced_means_that_git_has_every_observed_change(
     changes: dict[str, Any], status: str, reason: str, message: str
 ) -> None:
     """2.2: a destination for which changes wait is not synced."""
@@ -115,7 +115,7 @@ def test_synced_means_that_git_has_what_was_seen(
     assert (row.status, row.reason, row.message) == (status, reason, message)
 
 
-def test_a_first_snapshot_is_told_and_that_of_a_restart_is_not() -> None:
+def test_a_first_snapshot_is_reported_and_that_of_a_restart_is_not() -> None:
     """P11: what was synced before is not called unsynced because a process began."""
     seeding = DestinationProgress(is_open=True, first_sync_done=False, is_idle=False)
     assert reverser_status.destination_outcome(seeding).transient
@@ -124,7 +124,7 @@ def test_a_first_snapshot_is_told_and_that_of_a_restart_is_not() -> None:
     assert not reverser_status.destination_outcome(behind).transient
 
 
-def test_a_destination_says_what_it_waits_for() -> None:
+def test_a_destination_names_its_incomplete_scopes() -> None:
     """Scopes that could not be read are named."""
     outcome = reverser_status.destination_outcome(
         DestinationProgress(
@@ -139,8 +139,8 @@ def test_a_destination_says_what_it_waits_for() -> None:
     assert "v1/secrets" in synced.message
 
 
-def test_trouble_is_the_reason() -> None:
-    """Ready repeats the reason and message of what is in the way."""
+def test_an_error_is_the_reason_of_ready() -> None:
+    """Ready repeats the reason and message of the error."""
     error = Stalled("PushRejected", "the hook said no")
     outcome = reverser_status.destination_outcome(
         DestinationProgress(has_worker=True, is_open=True, error=error)
@@ -149,7 +149,7 @@ def test_trouble_is_the_reason() -> None:
     assert outcome.stalled
 
 
-def test_the_last_push_is_told_in_whole_seconds() -> None:
+def test_the_last_push_has_whole_seconds() -> None:
     """Status never moves without a push."""
     when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     progress = DestinationProgress(
@@ -188,7 +188,7 @@ def test_a_rule_that_selects_nothing_waits_for_the_type() -> None:
 
 
 def test_a_failing_group_is_named_and_takes_no_blame_for_a_typo() -> None:
-    """Only an entry of the group itself is degraded; a typo is not served, whoever fails."""
+    """Only an entry of the group itself is degraded; a typo is NotServed in any case."""
     typo, hidden = Unresolved("configmapz", "NotServed"), Unresolved("a.io/*", "DiscoveryDegraded")
 
     def ready_condition(*rows: Unresolved, failed: tuple[str, ...] = ("a.io",)) -> tuple[str, str]:
@@ -247,7 +247,7 @@ def _row(type_: str, status: Status, reason: str) -> Condition:
     ("reason", "status"),
     [("Starting", "False"), ("Receiving", "True"), ("NoAdmissionCalls", "False")],
 )
-def test_attribution_is_said_from_the_start(reason: AttributionState, status: str) -> None:
+def test_attribution_is_reported_from_the_start(reason: AttributionState, status: str) -> None:
     """2.2: Starting until records are complete, then Receiving, or NoAdmissionCalls."""
     outcome = reverser_status.destination_outcome(
         DestinationProgress(is_open=True, attributed=reason)
@@ -256,8 +256,8 @@ def test_attribution_is_said_from_the_start(reason: AttributionState, status: st
     assert [(row.status, row.reason) for row in rows] == [(status, reason)]
 
 
-def test_a_start_that_nobody_suffers_from_is_not_written() -> None:
-    """P11: a restart without a change writes no status; trouble is reported all the same."""
+def test_a_start_without_changes_is_not_reported() -> None:
+    """P11: a restart without a change writes no status; errors are still reported."""
     quiet = DestinationProgress(is_open=True, attributed="Starting", attribution_is_settling=True)
     assert reverser_status.destination_outcome(quiet).transient
     assert not reverser_status.destination_outcome(
@@ -299,7 +299,7 @@ def test_the_first_sync_is_an_event_once() -> None:
 
 
 def test_a_remote_that_is_back_is_an_event() -> None:
-    """5.2: GitRecovered follows GitUnavailable, when the trouble is over."""
+    """5.2: GitRecovered follows GitUnavailable, when the remote answers again."""
     synced, away = _row("Synced", "True", "Synced"), _row("Ready", "False", "GitUnavailable")
     assert _events(DestinationProgress(is_open=True), synced, away) == ["GitRecovered"]
     still = DestinationProgress(is_open=True, error=Retryable("GitUnavailable", "no route"))
@@ -307,8 +307,8 @@ def test_a_remote_that_is_back_is_an_event() -> None:
     assert _events(DestinationProgress(is_open=True), synced, _row("Ready", "True", "Ready")) == []
 
 
-def test_redaction_is_told_with_the_first_report() -> None:
-    """5.2: SecretsRedacted says once what such files are good for, with the condition."""
+def test_redaction_is_reported_with_the_first_sync() -> None:
+    """5.2: SecretsRedacted explains once how redacted files can be used, with the condition."""
     first = reverser_status.destination_outcome(DestinationProgress())
     (notice,) = first.events
     assert notice.reason == "SecretsRedacted"

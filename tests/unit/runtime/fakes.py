@@ -26,7 +26,7 @@ class LoopClock:
 
 
 class ManualClock:
-    """A clock that moves when it is told to."""
+    """A clock that tests set by hand."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -39,7 +39,7 @@ class ManualClock:
 
 
 class FakeApi:
-    """Objects by place, with versions; `faults` are raised first, `latency` is slept first."""
+    """Objects by key, with versions; `faults` are raised first, `latency` is slept first."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -92,7 +92,7 @@ class FakeApi:
         return await self._store((gvr.resource, namespace, name), changed)
 
     def put(self, gvr: GVR, obj: dict[str, Any]) -> dict[str, Any]:
-        """Somebody else writes."""
+        """A write by another client."""
         self.version += 1
         metadata = {**obj["metadata"], "resourceVersion": str(self.version)}
         stored = {**copy.deepcopy(obj), "metadata": metadata}

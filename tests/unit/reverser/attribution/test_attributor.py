@@ -1,4 +1,4 @@
-"""What the controller keeps of what its witness tells."""
+"""Record state of the controller: gaps, completeness and verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DROPPED = "gitopsreverser_kv_evictions_total"
 
 
 def test_calls_that_left_no_record_are_counted() -> None:
-    """ATT-2: what the witness's queue could not take is in the metrics, and is a loss."""
+    """ATT-2: records that the webhook's queue dropped are counted and are a record gap."""
     registry, records = CollectorRegistry(), AdmissionRecords()
     attributor = Attributor(records, MirrorMetrics(ReverserMetrics(registry)), SystemClock())
     attributor.add_gap(1.0, 2.0, 7)
@@ -37,7 +37,7 @@ HERE = Key("ns", "destination")
 
 
 def _attributor(**given: Any) -> tuple[Attributor, asyncio.Queue[str]]:
-    """Witnesses that fall silent for nobody, and what was to be said when it turned."""
+    """An attributor without a silence limit, and the states it changes to."""
     states: asyncio.Queue[str] = asyncio.Queue()
     metrics = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
     attributor = Attributor(
@@ -63,10 +63,10 @@ def _change(**given: Any) -> Observation:
 
 
 @pytest.mark.parametrize("order", ["serves first", "asked first"])
-async def test_records_are_complete_when_we_serve_and_are_asked(
+async def test_records_are_complete_when_the_webhook_serves_and_is_registered(
     order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """0.8: Starting until then, and every change of that time says so."""
+    """0.8: Starting until then; every change of that time has the reason Starting."""
     monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
     attributor, states = _attributor()
     now = SystemClock().monotonic()
@@ -83,8 +83,8 @@ async def test_records_are_complete_when_we_serve_and_are_asked(
     assert attributor.judge(_change(received=early + 10)).reason == "RecordsLost"
 
 
-async def test_a_change_without_an_author_makes_the_start_worth_a_word() -> None:
-    """Before, a status that says Ready is left alone."""
+async def test_starting_is_reported_after_the_first_change_without_an_author() -> None:
+    """Before that, a status that is Ready stays as it is."""
     attributor, states = _attributor()
     attributor.record_write(HERE, Identity(MAPS, "ns", "one"))
     attributor.record_write(HERE, Identity(MAPS, "ns", "two"))
@@ -93,10 +93,10 @@ async def test_a_change_without_an_author_makes_the_start_worth_a_word() -> None
     assert attributor.is_settling(Key("ns", "elsewhere"))
 
 
-async def test_while_the_api_server_is_not_told_to_ask_all_is_lost(
+async def test_an_unregistered_webhook_is_a_record_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody is credited from just before it was noticed until it has had time to reload."""
+    """No author is credited from just before this was noticed until the API server has reloaded."""
     monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
     attributor, states = _attributor()
     attributor.set_serving(True)
@@ -110,8 +110,8 @@ async def test_while_the_api_server_is_not_told_to_ask_all_is_lost(
     attributor.set_serving(False)
 
 
-def test_what_is_deleted_with_its_definition_is_nobodys() -> None:
-    """The API server asks nobody about these, so no record could contradict a forged one."""
+def test_a_deletion_with_its_definition_has_no_author() -> None:
+    """The API server sends no admission request, so no record could contradict a forged one."""
     attributor, _ = _attributor(definition_deleted=lambda gvr: gvr == MAPS)
     assert attributor.judge(_change(operation="DELETE")).reason == "DefinitionDeleted"
     assert attributor.judge(_change()).reason == "NoRecord"

@@ -71,7 +71,7 @@ def test_update_with_equal_content_is_exact() -> None:
     assert (result.actor.email, result.actor.display_name) == ("a@example.com", "Alice")
 
 
-def test_attempt_with_other_content_is_somebody_elses() -> None:
+def test_attempt_with_other_content_is_not_credited() -> None:
     """ATT-4: a rejected attempt beside the real one is not credited."""
     attempt = record("mallory", content=OLD)
     assert verdict(observed_change(), attempt, record("bob")) == ("exact", "bob")
@@ -80,7 +80,7 @@ def test_attempt_with_other_content_is_somebody_elses() -> None:
 
 @pytest.mark.scenario("A60")
 def test_equal_content_by_two_users_is_ambiguous() -> None:
-    """ATT-4: nobody is guessed where two users tried the very same."""
+    """ATT-4: no author is guessed where two users tried the very same."""
     assert verdict(observed_change(), record("alice"), record("bob")) == ("unresolved", "Ambiguous")
 
 
@@ -112,7 +112,7 @@ def test_records_of_other_links_are_no_candidates(stray: dict[str, Any]) -> None
 
 
 def test_a_subresource_that_carries_the_object_is_compared_by_content() -> None:
-    """Annotations may change through the status; whoever did that is the author."""
+    """Annotations may change through the status; the user who did that is the author."""
     through = record("admin", subresource="status")
     assert verdict(observed_change(), through) == ("exact", "admin")
     assert verdict(observed_change(), through, record("alice")) == ("unresolved", "Ambiguous")
@@ -122,7 +122,7 @@ def test_a_subresource_that_carries_the_object_is_compared_by_content() -> None:
     )
 
 
-def test_what_nobody_is_asked_about_has_no_author() -> None:
+def test_a_kind_without_admission_requests_has_no_author() -> None:
     """A forged record fits in every part, and no true one could contradict it."""
     assert verdict(observed_change(bypasses_admission=True), record()) == (
         "unresolved",
@@ -156,8 +156,8 @@ def test_unknown_predecessor_rules_the_join_out(operation: str) -> None:
     assert verdict(observation, record()) == ("unresolved", "VersionUnknown")
 
 
-def test_losses_rule_the_join_out() -> None:
-    """ATT-3: the true record may be among the lost."""
+def test_record_gaps_rule_the_join_out() -> None:
+    """ATT-3: the true record may be in the gap."""
     assert verdict(observed_change(), record(), lost=True) == ("unresolved", "RecordsLost")
 
 
@@ -189,7 +189,7 @@ def test_other_version_contradicts_equal_content_of_another_user() -> None:
 
 
 def test_record_without_content_proves_nothing_but_contradicts() -> None:
-    """P6: an attempt nobody could hash may be the true one."""
+    """P6: an attempt without a digest may be the true one."""
     blank = record("bob", content=None)
     assert verdict(observed_change(), blank) == ("unresolved", "ContentMismatch")
     assert verdict(observed_change(), record("alice"), blank) == ("unresolved", "Ambiguous")
@@ -264,19 +264,19 @@ def test_delete_joins_by_predecessor_without_content() -> None:
 
 
 def test_delete_by_two_users_is_ambiguous() -> None:
-    """ATT-4: two fresh attempts to delete cannot be told apart."""
+    """ATT-4: two fresh attempts to delete cannot be distinguished."""
     observation = observed_change(operation="DELETE", content=None)
     assert verdict(observation, delete("a"), delete("b")) == ("unresolved", "Ambiguous")
 
 
-def test_deletes_of_one_moment_are_weighed_together() -> None:
+def test_simultaneous_deletes_are_judged_together() -> None:
     """P6: the age limit must not cut the true one of two deletes off when the change is late."""
     observation = observed_change(operation="DELETE", content=None, received=110.0)
     both = delete("alice", time=99.99), delete("bob", time=100.01)
     assert verdict(observation, *both) == ("unresolved", "Ambiguous")
 
 
-def test_an_attempt_after_the_change_hides_none_of_before() -> None:
+def test_an_attempt_after_the_change_does_not_hide_earlier_ones() -> None:
     """P6: a delete tried long after the change is not the only one that fits."""
     observation = observed_change(operation="DELETE", content=None)
     both = delete("alice", time=100.0), delete("bob", time=110.1)
@@ -284,14 +284,14 @@ def test_an_attempt_after_the_change_hides_none_of_before() -> None:
 
 
 def test_delete_is_credited_at_intent() -> None:
-    """ATT-8: whoever deletes again while it terminates has another predecessor."""
+    """ATT-8: a second delete while the object terminates has another predecessor."""
     observation = observed_change(operation="DELETE", content=None)
     later = delete("bob", old_resource_version="8")
     assert verdict(observation, delete("alice"), later) == ("exact", "alice")
 
 
 def test_age_is_measured_to_the_change() -> None:
-    """ATT-7: the second look when the window closes comes to the same verdict."""
+    """ATT-7: judging again when the window closes gives the same verdict."""
     records = AdmissionRecords()
     records.add(delete(), 100.0)
     observation = observed_change(operation="DELETE", content=None)
@@ -300,8 +300,8 @@ def test_age_is_measured_to_the_change() -> None:
     assert record_join.attribute_change(observation, records, COVERAGE, now=125.0) == early
 
 
-def test_loss_of_the_same_link_is_minded() -> None:
-    """ATT-3: a link that was cut short does not name anybody, its neighbours do."""
+def test_gap_of_the_same_link_rules_the_join_out() -> None:
+    """ATT-3: a link with a gap names no author; other links do."""
     records = AdmissionRecords(depth=1)
     records.add(record("bob", content=OLD), 100.0)
     records.add(record("alice"), 100.0)
@@ -316,7 +316,7 @@ def test_loss_of_the_same_link_is_minded() -> None:
 
 
 @pytest.mark.parametrize(("before", "tier"), [(1.0, "exact"), (-1.0, "unresolved")])
-def test_loss_counts_within_the_reach_of_a_change(before: float, tier: str) -> None:
+def test_gap_counts_within_the_reach_of_a_change(before: float, tier: str) -> None:
     """ATT-3: a gap long before a change cannot have held its record."""
     records = AdmissionRecords()
     records.add_gap(0.0, 100.0 - record_join.REACH_SECONDS - before)
@@ -327,7 +327,7 @@ def test_loss_counts_within_the_reach_of_a_change(before: float, tier: str) -> N
 
 
 @pytest.mark.parametrize("lag", [0.1, 6.0, 25.0])
-def test_loss_counts_however_late_the_change_arrives(lag: float) -> None:
+def test_gap_counts_however_late_the_change_arrives(lag: float) -> None:
     """P6: a refused attempt is not credited because the stream lags behind the lost record."""
     records = AdmissionRecords()
     records.add(record("mallory", time=99.0), 99.0)

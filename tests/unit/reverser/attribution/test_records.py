@@ -1,4 +1,4 @@
-"""Admission records within their bounds, and the memory of what was lost."""
+"""Admission records within their bounds, and record gaps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_candidates_come_by_uid_oldest_first() -> None:
 
 
 def test_record_expires_after_its_time() -> None:
-    """ATT-3: TTL by the clock that is handed in; expiry is counted and is no loss."""
+    """ATT-3: the TTL follows the given clock; expiry is counted and is no record gap."""
     records = AdmissionRecords(ttl=60.0)
     records.add(record(0.0), 0.0)
     assert len(records.candidates("u1", 59.9)) == 1
@@ -52,7 +52,7 @@ def test_old_record_of_a_living_link_expires_alone() -> None:
     assert records.evictions["ttl"] == 1
 
 
-def test_record_that_comes_too_late_is_not_kept() -> None:
+def test_late_record_is_not_kept() -> None:
     """ATT-3: a relayed record past its time counts as expired."""
     records = AdmissionRecords(ttl=60.0)
     records.add(record(0.0), 61.0)
@@ -68,7 +68,7 @@ def test_record_without_uid_is_left_out() -> None:
 
 
 def test_depth_drops_the_oldest_and_remembers_the_link() -> None:
-    """ATT-3: more different attempts than fit make that link lost, and only that one."""
+    """ATT-3: more different attempts than fit make a gap for that link only."""
     records = AdmissionRecords(depth=2)
     for number, user in enumerate(("alice", "bob", "carol")):
         records.add(record(float(number), user), float(number))
@@ -80,7 +80,7 @@ def test_depth_drops_the_oldest_and_remembers_the_link() -> None:
 
 
 def test_equal_attempts_are_one_record() -> None:
-    """ATT-3: an engine applying the same thing again pushes nobody out."""
+    """ATT-3: repeated equal attempts evict no other record."""
     records = AdmissionRecords(depth=2)
     records.add(record(0.0, "alice"), 0.0)
     for number in range(1, 20):
@@ -93,7 +93,7 @@ def test_equal_attempts_are_one_record() -> None:
     assert records.evictions == {"ttl": 0, "lru": 0, "depth": 0}
 
 
-def test_least_recent_link_goes_first() -> None:
+def test_least_recent_link_is_evicted_first() -> None:
     """ATT-3: beyond the number of entries the one that was written longest ago is dropped."""
     records = AdmissionRecords(max_entries=2)
     for number, uid in enumerate(("u1", "u2", "u1", "u3")):
@@ -106,7 +106,7 @@ def test_least_recent_link_goes_first() -> None:
 
 
 def test_memory_of_lost_links_is_bounded_too() -> None:
-    """ATT-3: links that are forgotten become an interval, which binds everybody."""
+    """ATT-3: evicted links become an interval, which applies to every object."""
     records = AdmissionRecords(max_entries=1)
     for number in range(3):
         records.add(record(float(number), uid=f"u{number}"), float(number))
@@ -115,8 +115,8 @@ def test_memory_of_lost_links_is_bounded_too() -> None:
     assert not records.has_gap(1.0, 2.0, ("stranger", "1"))
 
 
-def test_gap_binds_everybody_until_it_is_out_of_reach() -> None:
-    """ATT-3: overflow, restart or a gap without leader is an interval of unknown losses."""
+def test_gap_applies_to_every_object_until_it_expires() -> None:
+    """ATT-3: overflow, restart or a time without leader is an interval without records."""
     records = AdmissionRecords(ttl=60.0)
     records.add_gap(float("-inf"), 10.0)
     records.add_gap(20.0, 21.0)
@@ -128,7 +128,7 @@ def test_gap_binds_everybody_until_it_is_out_of_reach() -> None:
 
 
 def test_intervals_join_where_they_meet() -> None:
-    """ATT-3: overlapping and touching losses become one."""
+    """ATT-3: overlapping and touching gaps become one."""
     gaps = RecordGaps()
     gaps.add(1.0, 2.0)
     gaps.add(5.0, 6.0)

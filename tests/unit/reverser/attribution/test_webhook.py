@@ -1,4 +1,4 @@
-"""What the witness writes down, and what it must never write down."""
+"""Admission records and frames: what the webhook records, and what it never does."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_uid_comes_from_the_object_also_in_bulk_deletes() -> None:
     ],
     ids=["dry run", "binding", "no uid", "no object"],
 )
-def test_what_can_never_become_a_change_leaves_no_record(request_: AdmissionRequest) -> None:
+def test_requests_without_a_possible_change_leave_no_record(request_: AdmissionRequest) -> None:
     """A record that nothing true could contradict must not exist."""
     assert webhook_record.build_record(request_, _SETTINGS, 1.0) is None
 
@@ -84,7 +84,7 @@ def test_scale_records_replicas_and_no_content() -> None:
 
 
 def test_a_secret_is_hashed_under_a_key() -> None:
-    """Whoever has the record but not the key cannot try out guesses."""
+    """A record without the key does not allow guessing the value."""
     secret = _object(data={"pw": "aHVudGVyMg=="}) | {"kind": "Secret"}
     request = _request("CREATE", resource="secrets", new=secret)
     other = RecordSettings(b"o" * 32, frozenset())
@@ -98,7 +98,7 @@ def test_a_secret_is_hashed_under_a_key() -> None:
 
 
 async def test_frames_survive_any_cut_of_the_stream() -> None:
-    """A reader gets whole words however the bytes arrive, and None at the end."""
+    """A reader gets whole frames however the bytes arrive, and None at the end."""
     frames = [
         webhook_frames.ServingFrame(1.0),
         webhook_frames.LostFrame(1.0, 2.0, 3),
@@ -111,7 +111,7 @@ async def test_frames_survive_any_cut_of_the_stream() -> None:
     assert [await webhook_frames.read_webhook_frame(reader) for _ in range(4)] == [*frames, None]
 
 
-async def test_a_word_larger_than_any_of_ours_is_refused() -> None:
+async def test_an_oversized_frame_is_refused() -> None:
     """A broken peer cannot make us allocate without end."""
     reader = asyncio.StreamReader()
     reader.feed_data(b"\xff\xff\xff\xff")

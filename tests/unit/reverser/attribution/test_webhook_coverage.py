@@ -17,7 +17,7 @@ def _webhook_health() -> WebhookHealth:
 
 
 def test_nothing_is_known_at_first() -> None:
-    """2.2: without a call and without five minutes of writes nobody can say."""
+    """2.2: without a call and without five minutes of writes the state is unknown."""
     health = _webhook_health()
     assert health.is_receiving is None
     assert not health.record_write(CONFIG_MAP, 0.0)
@@ -25,8 +25,8 @@ def test_nothing_is_known_at_first() -> None:
     assert health.is_receiving is None
 
 
-def test_a_call_is_heard_once() -> None:
-    """Only the first call is news."""
+def test_only_the_first_call_is_a_state_change() -> None:
+    """Later calls change nothing."""
     health = _webhook_health()
     assert health.record_call()
     assert not health.record_call()
@@ -45,7 +45,7 @@ def test_five_minutes_of_writes_without_a_call() -> None:
     assert health.is_receiving
 
 
-def test_one_write_is_no_proof() -> None:
+def test_one_write_without_a_call_proves_nothing() -> None:
     """A single change that was left out, and then silence, says nothing."""
     health = _webhook_health()
     health.record_write(CONFIG_MAP, 0.0)
@@ -54,7 +54,7 @@ def test_one_write_is_no_proof() -> None:
     assert health.is_receiving
 
 
-def test_what_nobody_is_asked_about_does_not_count() -> None:
+def test_uncovered_writes_do_not_count() -> None:
     """Namespaces that the webhook leaves out, and what configures admission itself."""
     health = _webhook_health()
     system = Identity(CONFIG_MAP.gvr, "kube-system", "one")

@@ -113,7 +113,7 @@ def test_noise_has_a_code(obj: dict[str, Any], code: str | None) -> None:
     ],
 )
 def test_noise_of_a_real_cluster_is_recognised(name: str, code: str | None) -> None:
-    """Objects as the server returns them are told apart."""
+    """Objects as a real API server returns them are classified."""
     assert noise.noise_reason(live(name)) == code
 
 
@@ -135,7 +135,7 @@ def test_replica_set_of_a_deployment_is_controller_owned() -> None:
         ("ClusterRole", "example.org", True),
     ],
 )
-def test_who_may_do_what_is_never_hidden_by_an_owner(kind: str, group: str, owned: bool) -> None:
+def test_rbac_objects_are_never_hidden_by_an_owner(kind: str, group: str, owned: bool) -> None:
     """Anybody who may edit such an object may name a controller as its owner."""
     obj = live_object(kind, "x", group=group)
     obj["metadata"]["ownerReferences"] = [{"kind": "A", "name": "b", "controller": True}]

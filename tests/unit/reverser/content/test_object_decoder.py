@@ -1,4 +1,4 @@
-"""Undecodable objects are refused by rule, and still have a name; digests tell changes."""
+"""Undecodable objects are refused by rule, and still have a name; digests detect changes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ LIVE = {"uid": "u", "resourceVersion": "1"}
 
 
 def live_object(kind: str, group: str = "", **body: Any) -> dict[str, Any]:
-    """A live object of `kind` with nobody's managed fields."""
+    """A live object of `kind` without managed fields."""
     api_version = f"{group}/v1" if group else "v1"
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **LIVE}, **body}
 
@@ -22,7 +22,7 @@ def managed(manager: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {"manager": manager, "fieldsType": "FieldsV1", "fieldsV1": fields}
 
 
-def test_metadata_goes_by_allow_list() -> None:
+def test_metadata_is_kept_by_allow_list() -> None:
     """Only name, namespace, labels and annotations stay; empty maps go."""
     obj = live_object("Thing", "x")
     obj["metadata"] |= {
@@ -57,7 +57,7 @@ def test_metadata_goes_by_allow_list() -> None:
         "argocd.argoproj.io/installation-id",
     ],
 )
-def test_bookkeeping_of_others_goes(key: str) -> None:
+def test_controller_bookkeeping_is_removed(key: str) -> None:
     """Keys of machinery go from annotations and labels alike."""
     obj = live_object("Thing", "x")
     obj["metadata"] |= {"annotations": {key: "1", "a": "b"}, "labels": {key: "1", "c": "d"}}
@@ -116,8 +116,8 @@ def test_claim_reference_loses_what_names_this_cluster() -> None:
     assert spec == {"claimRef": {"name": "c", "namespace": "n"}}
 
 
-def test_token_references_go_one_by_one() -> None:
-    """Of a ServiceAccount's secrets those stay that somebody wrote."""
+def test_generated_token_references_are_removed() -> None:
+    """Of a ServiceAccount's secrets those that a user wrote stay."""
     obj = live_object("ServiceAccount", secrets=[{"name": "mine"}, {"name": "token-1"}])
     obj["metadata"]["managedFields"] = [
         managed("kubectl", {"f:secrets": {'k:{"name":"mine"}': {}}}),
@@ -132,7 +132,7 @@ def test_token_references_go_one_by_one() -> None:
     ("finalizers", "kept"),
     [(["kubernetes"], {}), (["kubernetes", "x"], {"finalizers": ["kubernetes", "x"]})],
 )
-def test_namespace_finalizer_of_the_server_goes(
+def test_namespace_finalizer_of_the_server_is_removed(
     finalizers: list[str], kept: dict[str, Any]
 ) -> None:
     """Only the list every namespace has is dropped."""
@@ -162,7 +162,7 @@ def test_manual_selector_is_the_users() -> None:
 
 
 def test_aggregated_rules_go_and_own_rules_stay() -> None:
-    """Rules are the controller's only where an aggregationRule stands."""
+    """Rules are the controller's only where there is an aggregationRule."""
     rbac = "rbac.authorization.k8s.io"
     rules = [{"verbs": ["get"]}]
     assert sanitize.sanitize_object(live_object("ClusterRole", rbac, rules=rules))["rules"] == rules
@@ -192,8 +192,8 @@ def test_null_timestamps_of_templates_go() -> None:
     )
 
 
-def test_without_managed_fields_an_allocated_field_goes() -> None:
-    """Nobody claims it, so it is the allocator's; in a file that never met a server it stays."""
+def test_without_managed_fields_an_allocated_field_is_removed() -> None:
+    """Without an owner it is the allocator's; in a file that never met a server it stays."""
     spec = {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30000}]}
     obj = live_object("Service", spec=spec)
     assert sanitize.sanitize_object(obj)["spec"] == {"ports": [{"port": 80}]}
@@ -201,7 +201,7 @@ def test_without_managed_fields_an_allocated_field_goes() -> None:
     assert sanitize.sanitize_object(obj)["spec"] == spec
 
 
-def test_same_port_number_with_two_protocols_is_told_apart() -> None:
+def test_ports_are_identified_by_number_and_protocol() -> None:
     """The list key of a port is its number and protocol."""
     ports = [
         {"port": 53, "protocol": "TCP", "nodePort": 30053},
@@ -234,5 +234,5 @@ def test_owning_the_parent_is_not_owning_the_field() -> None:
     ],
 )
 def test_only_a_controller_owns(owners: Any, owned: bool) -> None:
-    """Other owner references do not make an object somebody else's."""
+    """Other owner references do not make an object owned."""
     assert sanitize.is_controller_owned({"metadata": {"ownerReferences": owners}}) is owned

@@ -48,7 +48,7 @@ def test_keys_and_type_stay_and_values_go() -> None:
 
 
 @pytest.mark.scenario("A51")
-def test_digest_follows_value_place_and_salt() -> None:
+def test_digest_depends_on_value_path_and_salt() -> None:
     """Equal values under two keys, in two Secrets or two destinations differ; all else repeats."""
     obj = secret(one="YQ==", two="YQ==")
     first = secret_redaction.redact_object(obj, MINE, SALT)["data"]
@@ -219,7 +219,7 @@ def test_sensitive_types(gvr: GVR, sensitive: bool) -> None:
     assert secret_redaction.is_sensitive(gvr, named) is sensitive
 
 
-def test_salts_are_told_apart_by_purpose() -> None:
+def test_each_purpose_has_its_own_salt() -> None:
     """No derived key is another, and none is the salt."""
     keys = {
         SALT,

@@ -26,7 +26,7 @@ def closes_at(**given: Any) -> float:
 
 
 @pytest.mark.parametrize("last_push_end", [None, 99.0, 3.0])
-def test_first_change_after_a_rest_leaves_at_once(last_push_end: float | None) -> None:
+def test_first_change_after_an_idle_time_is_pushed_at_once(last_push_end: float | None) -> None:
     """CMT-1: 50 ms of quiet, 150 ms of age."""
     assert closes_at(last_push_end=last_push_end) == pytest.approx(100.05)
     assert closes_at(last_push_end=last_push_end, last_event=100.14) == pytest.approx(100.15)

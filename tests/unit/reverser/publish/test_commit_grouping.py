@@ -74,7 +74,7 @@ def test_interleaved_authors_make_two_commits() -> None:
     ]
 
 
-def test_changes_of_one_path_by_two_authors_stay_apart() -> None:
+def test_changes_of_one_path_by_two_authors_are_separate_commits() -> None:
     """CMT-3: per-object order is kept, so alternating authors make alternating commits."""
     changes = [change(user, "p", str(at)) for at, user in enumerate(("alice", "bob", "alice"))]
     planned = commit_plan.plan_commits(changes, {})
@@ -110,7 +110,7 @@ def test_consecutive_changes_collapse_to_the_last() -> None:
     assert planned[0].received == START + timedelta(seconds=2)
 
 
-def test_collapsed_run_stands_where_it_ends() -> None:
+def test_collapsed_changes_take_the_position_of_the_last() -> None:
     """CMT-3: an early change that was overwritten holds no commit open."""
     planned = commit_plan.plan_commits(
         [
@@ -125,15 +125,15 @@ def test_collapsed_run_stands_where_it_ends() -> None:
 
 
 @pytest.mark.scenario("A36")
-def test_delete_and_equal_recreation_make_nothing() -> None:
+def test_delete_and_equal_recreation_make_no_commit() -> None:
     """CMT-3: net no-change makes no commit, by one author or by two."""
     gone, back = change("alice", "p", None), change("alice", "p", "1")
     assert commit_plan.plan_commits([gone, back], {"p": "1"}) == ()
     assert commit_plan.plan_commits([gone, change("bob", "p", "1")], {"p": "1"}) == ()
 
 
-def test_object_that_came_and_went_makes_nothing() -> None:
-    """CMT-3: created and deleted within the window, there is nothing to tell."""
+def test_object_created_and_deleted_in_one_window_makes_no_commit() -> None:
+    """CMT-3: there is no net change."""
     assert commit_plan.plan_commits([change("alice", "p", "1"), change("bob", "p", None)], {}) == ()
 
 
@@ -145,8 +145,8 @@ def test_delete_and_other_recreation_is_an_update() -> None:
     assert summary(planned) == [("alice", [("UPDATE", "p")])]
 
 
-def test_writing_what_stands_there_is_no_change() -> None:
-    """P11: the second writer of the same bytes has no commit, and separates nobody."""
+def test_writing_equal_content_is_no_change() -> None:
+    """P11: the second writer of the same bytes has no commit and does not split the others."""
     planned = commit_plan.plan_commits(
         [change("alice", "p", "1"), change("bob", "p", "1"), change("alice", "p", "2")], {}
     )
@@ -177,7 +177,7 @@ def test_sync_changes_have_a_commit_of_their_own() -> None:
     assert [(commit.user, len(commit.changes)) for commit in planned] == [("", 2), ("alice", 1)]
 
 
-def test_commits_on_another_tip_lose_what_became_true() -> None:
+def test_replanning_drops_changes_that_the_new_tip_has() -> None:
     """GIT-7: a foreign commit that did the same leaves nothing to do, the rest is kept."""
     planned = commit_plan.plan_commits([change("alice", "p", "1"), change("bob", "q", "1")], {})
     again = commit_plan.replan_commits(planned, {"p": "1", "q": "0"})

@@ -42,7 +42,7 @@ def test_one_file() -> None:
 
 @pytest.mark.scenario("A32")
 @pytest.mark.parametrize("op", ["UPDATE", "DELETE"])
-def test_operation_stands_first(op: Operation) -> None:
+def test_the_operation_begins_the_subject(op: Operation) -> None:
     """The group is part of the identifier, the namespace is not."""
     text = commit_message.render_message([change(op, "store", "deployments", "apps")], TRAILERS)
     assert text.startswith(f"[{op}] apps/v1/deployments/store by user/alice\n")
@@ -72,7 +72,7 @@ def test_long_batches_list_fifty_files() -> None:
 
 
 def test_a_snapshot_gives_its_balance() -> None:
-    """CMT-4: how many files came, changed and went, and where; no user stands for it."""
+    """CMT-4: how many files were added, changed and removed, and where; without a user."""
     changes = [change("CREATE", "a"), change("UPDATE", "b"), change("CREATE", "c")]
     unresolved = Trailers("u", "n", "c", "i", "a/b", "", "sync")
     text = commit_message.render_message(
@@ -82,8 +82,8 @@ def test_a_snapshot_gives_its_balance() -> None:
     assert "X-ConfigButler-User: (none)\nX-ConfigButler-Attribution: sync\n" in text
 
 
-def test_a_file_that_goes_before_its_object_says_why() -> None:
-    """Also alone it is listed, under its reason, and never as a deletion."""
+def test_a_removal_without_a_deletion_names_its_reason() -> None:
+    """Even a single one is listed under its reason, and never as a deletion."""
     gone = replace(change("DELETE", "a"), reason="leader election record")
     first, why, body, _ = commit_message.render_message([gone], TRAILERS, kind="sync").split("\n\n")
     assert first.startswith("[SYNC] 1 objects (+0 ~0 -1)")
@@ -110,7 +110,7 @@ def test_unresolved_user() -> None:
     assert "X-ConfigButler-Unresolved" not in text
 
 
-def test_why_nobody_is_named_is_the_last_trailer() -> None:
+def test_the_reason_for_a_missing_author_is_the_last_trailer() -> None:
     """0.8: a commit without an author says which reason that has."""
     unresolved = Trailers("u", "n", "c", "i", "a/b", "", "unresolved", "NamespaceNotCovered")
     text = commit_message.render_message([change("UPDATE", "a")], unresolved)

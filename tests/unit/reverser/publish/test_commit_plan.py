@@ -68,13 +68,13 @@ def test_what_git_has_already_is_no_commit() -> None:
     assert plan.commits == ()
 
 
-def test_deleted_and_made_again_with_equal_content_is_no_commit() -> None:
+def test_deletion_and_equal_recreation_make_no_commit() -> None:
     """A net no-change in one window leaves no trace."""
     plan = build_commit_plan([_update("a", None), _update("a", "1")], {"base/a.yaml": "1"})
     assert plan.commits == ()
 
 
-def test_two_people_on_one_path_stay_two_commits_in_order() -> None:
+def test_two_authors_of_one_path_are_two_commits_in_order() -> None:
     """What bob did after alice is on top of what alice did."""
     plan = build_commit_plan([_update("a", "1"), _update("a", "2", user="bob")], {})
     assert [(commit.user, commit.changes[0].op) for commit in plan.commits] == [

@@ -1,4 +1,4 @@
-"""A folder knows what it will hold, and forgets nothing that was not acknowledged."""
+"""A folder knows its expected content, and forgets nothing that was not acknowledged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _update(name: str, blob: str | None) -> FileUpdate:
     )
 
 
-def test_what_the_folder_holds_anyway_is_not_queued() -> None:
+def test_equal_content_is_not_queued() -> None:
     """Equal content costs no memory and no Git work."""
     folder = _folder(a="1")
     assert not folder.add_update(_update("a", "1"), 0.0)
@@ -39,7 +39,7 @@ def test_what_the_folder_holds_anyway_is_not_queued() -> None:
     assert "base/a" in folder.own_paths
 
 
-def test_the_newest_arrival_decides_what_is_expected() -> None:
+def test_the_newest_update_decides_the_expected_content() -> None:
     """A change back to what Git has is queued while another one waits."""
     folder = _folder(a="1")
     assert folder.add_update(_update("a", "2"), 0.0)
@@ -47,7 +47,7 @@ def test_the_newest_arrival_decides_what_is_expected() -> None:
     assert folder.expected_blob("base/a") == "1"
 
 
-def test_a_file_made_again_while_its_removal_is_pushed_stays_ours() -> None:
+def test_a_file_recreated_while_its_removal_is_pushed_stays_ours() -> None:
     """The acknowledgement of the removal must not forget the newer file."""
     folder = _folder(a="1")
     folder.add_update(_update("a", "1"), 0.0)
@@ -65,8 +65,8 @@ def test_the_claim_is_no_object() -> None:
     assert folder.index == {"base/a": "1"}
 
 
-def test_content_that_was_stowed_leaves_memory_only() -> None:
-    """What waits is the same, but its bytes are the store's to keep."""
+def test_stored_content_is_dropped_from_memory_only() -> None:
+    """The pending updates are the same; the store keeps their bytes."""
     folder = _folder()
     folder.add_update(_update("a", "1"), 0.0)
     folder.add_update(_update("b", "2"), 0.1)
@@ -77,8 +77,8 @@ def test_content_that_was_stowed_leaves_memory_only() -> None:
     assert folder.expected_blob("base/a") == "1"
 
 
-def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
-    """A long outage costs identities, not content."""
+def test_dropped_updates_keep_their_paths_and_free_the_bytes() -> None:
+    """A long outage keeps paths in memory, not content."""
     folder = _folder()
     folder.add_update(_update("a", "1"), 0.0)
     folder.drop_updates()
@@ -87,8 +87,8 @@ def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
     assert folder.pending == 1
 
 
-def test_what_is_on_its_way_is_not_dropped() -> None:
-    """A window that comes back must not override an update that was dropped meanwhile."""
+def test_a_window_that_is_being_pushed_is_not_dropped() -> None:
+    """A returned window must not override an update that was dropped meanwhile."""
     folder = _folder(a="1")
     folder.add_update(_update("a", "2"), 0.0)
     closed = folder.take()
@@ -102,7 +102,7 @@ def test_what_is_on_its_way_is_not_dropped() -> None:
     first=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", None]))),
     second=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", None]))),
 )
-def test_a_batch_that_comes_back_stands_before_what_came_since(
+def test_a_returned_window_precedes_later_updates(
     first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]
 ) -> None:
     """take, then put_back, is as if the window had never closed."""
@@ -122,8 +122,8 @@ def test_a_batch_that_comes_back_stands_before_what_came_since(
     }
 
 
-def test_pending_snapshots_learn_what_was_observed_after_them() -> None:
-    """P2: also those of a window that is on its way, for it may come back."""
+def test_pending_snapshots_know_the_updates_observed_after_them() -> None:
+    """P2: also those of a window that is being pushed, for it may be returned."""
     folder = _folder(a="1")
     first, second = _snapshot(), _snapshot()
     folder.add_snapshot(first, 0.0)

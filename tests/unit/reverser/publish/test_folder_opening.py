@@ -1,4 +1,4 @@
-"""Whose claim to a folder counts when another one is opened."""
+"""Which destinations may hold a folder when another one is opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _group(name: str, *folders: Folder, error: WindlassError | None = None) -> W
     return WriterGroup(Key("ns", name), folders=mine, error=error)
 
 
-def test_whoever_the_server_refuses_holds_nothing() -> None:
+def test_a_refused_writer_group_holds_no_folder() -> None:
     """GIT-2: a tenant without write access cannot squat a folder; a passing fault is no refusal."""
     mine, refused, away = _folder("mine"), _folder("refused"), _folder("away")
     own = _group("own", mine)
@@ -31,8 +31,8 @@ def test_whoever_the_server_refuses_holds_nothing() -> None:
     assert folder_opening.possible_holders(mine, pairs) == [mine, away]
 
 
-def test_neighbours_with_the_same_credentials_count_always() -> None:
-    """What refuses both refuses neither more than the other."""
+def test_folders_of_the_same_group_always_count() -> None:
+    """An error of the whole group excludes none of its folders."""
     mine, beside, closed = _folder("mine"), _folder("beside"), _folder("closed")
     closed.close(Stalled("FolderClaimed", "theirs"), 300.0)
     group = _group("own", mine, beside, closed, error=Stalled("PushRejected", "no"))

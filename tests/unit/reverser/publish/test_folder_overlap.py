@@ -1,4 +1,4 @@
-"""Who keeps a folder that two destinations want."""
+"""Which of two contending destinations keeps a folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_age_decides_between_equals_then_the_name() -> None:
     assert _contender("b").loses_to(_contender("a"))
 
 
-def test_an_order_to_take_over_wins() -> None:
+def test_a_takeover_annotation_wins() -> None:
     """SNP-11: the annotation that names the holder beats its claim."""
     holder, taker = (
         _contender("a", title=ClaimStrength.CLAIM),
@@ -55,7 +55,7 @@ def test_an_order_to_take_over_wins() -> None:
     assert holder.loses_to(taker)
 
 
-def test_exactly_one_of_two_keeps_the_folder() -> None:
+def test_exactly_one_of_two_contenders_keeps_the_folder() -> None:
     """Two destinations never both yield, and never both keep."""
     contenders = [
         _contender(name, created=created, title=title)
@@ -69,7 +69,7 @@ def test_exactly_one_of_two_keeps_the_folder() -> None:
 
 
 def test_between_namespaces_only_a_claim_decides() -> None:
-    """A destination that never pushed keeps nobody of another namespace out of a folder."""
+    """A destination that never pushed does not block a folder for another namespace."""
     squatter = FolderContender(Key("evil", "a"), "a", "2020-01-01", ClaimStrength.NONE)
     mine = _contender("mine")
     assert not mine.loses_to(squatter)
@@ -80,7 +80,7 @@ def test_between_namespaces_only_a_claim_decides() -> None:
 
 
 def test_a_holder_elsewhere_is_not_named() -> None:
-    """GIT-2: who has the folder in another namespace is nobody's business."""
+    """GIT-2: a holder in another namespace is not revealed."""
     mine = _contender("mine", folder="a/b")
     near = folder_claim.overlap_message(mine, _contender("holder", folder="a"))
     assert "folder a of GitDestination team/holder" in near

@@ -71,7 +71,7 @@ DIRECTORIES = path_ownership.all_directories(MODES)
         ("base/module/a.yaml", "beneath-file"),
     ],
 )
-def test_what_stands_at_a_path(path: str, expected: PathEntry) -> None:
+def test_the_entry_at_a_path(path: str, expected: PathEntry) -> None:
     """SNP-10: the modes of the tree say what is there."""
     assert path_ownership.path_entry(path, MODES, DIRECTORIES) == expected
 

@@ -26,7 +26,7 @@ def _update(uid: str, received: float | None) -> FileUpdate:
 
 
 def test_an_author_is_settled_before_its_records_expire() -> None:
-    """ATT-7: a window longer than records live keeps the authors that were proven in time."""
+    """ATT-7: a window longer than the TTL of records keeps the authors that were proven in time."""
     window = PendingWindow(
         [_update("sync", None), _update("one", 0.0), _update("two", 3.0)], observed_count=2
     )
@@ -41,7 +41,7 @@ def test_an_author_is_settled_before_its_records_expire() -> None:
 
 
 def test_an_author_is_not_settled_while_another_record_may_come() -> None:
-    """A verdict on arrival could be contradicted; the one at the close counts."""
+    """An early verdict could be contradicted; the one at the close counts."""
     window = PendingWindow([_update("one", 0.0)], observed_count=1)
     publisher.settle_window(window, lambda _: ALICE, SETTLE_SECONDS - 0.1)
     assert window.verdicts == {}
@@ -49,7 +49,7 @@ def test_an_author_is_not_settled_while_another_record_may_come() -> None:
     assert list(publisher.judge_window(window, lambda _: ambiguous).values()) == [ambiguous]
 
 
-def test_what_nobody_was_seen_to_do_has_nothing_to_settle() -> None:
+def test_updates_of_a_snapshot_have_no_verdict_to_settle() -> None:
     """A snapshot's changes never wake the worker for their authors."""
     window = PendingWindow([_update("one", None)])
     assert publisher.next_settle_time(window) == float("inf")

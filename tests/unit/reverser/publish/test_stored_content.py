@@ -1,4 +1,4 @@
-"""Letting content go once the store has it."""
+"""Content is dropped from memory once the store has it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _planned(update: FileUpdate) -> PublishPlan:
     return PublishPlan((CommitStep(folder, commit, "0" * 40, claims=False),), ())
 
 
-def test_only_content_that_was_written_is_let_go() -> None:
+def test_only_written_content_is_dropped() -> None:
     """What changed nothing on the old tip may be needed on the next one."""
     written, unchanged = _update("written"), _update("unchanged")
     gathered = PendingWindow(updates=[written, unchanged], size=16, held_bytes=16)

@@ -29,7 +29,7 @@ def test_grant_opens_another_namespace(grants: tuple[str, ...]) -> None:
     assert reference_grants.check_destination_ref("team-a", DEST, grants).allowed
 
 
-def test_refusal_does_not_tell_whether_the_object_exists() -> None:
+def test_refusal_does_not_reveal_whether_the_object_exists() -> None:
     """REF-3: the same text for a missing and for an ungranted object."""
     missing = reference_grants.check_repository_ref("team-a", REPO, None)
     ungranted = reference_grants.check_repository_ref("team-a", REPO, ("team-b", "team-aa"))
@@ -40,7 +40,7 @@ def test_refusal_does_not_tell_whether_the_object_exists() -> None:
 
 
 def test_refusal_names_the_kind() -> None:
-    """REF-3: a WatchRule is told about the GitDestination."""
+    """REF-3: the refusal of a WatchRule names the GitDestination."""
     found = reference_grants.check_destination_ref("team-a", DEST, None)
     assert found.message.startswith("GitDestination platform/prod not found or not shared with")
 
@@ -52,7 +52,9 @@ def test_refusal_names_the_kind() -> None:
         (reference_grants.check_destination_ref("platform", DEST, None), "GitDestinationNotFound"),
     ],
 )
-def test_missing_at_home_waits(permission: reference_grants.Permission, reason: str) -> None:
+def test_a_missing_object_of_the_own_namespace_is_waited_for(
+    permission: reference_grants.Permission, reason: str
+) -> None:
     """2.3: at home a missing object is named as missing, and may still come."""
     assert permission.reason == reason
     assert not permission.stalled
@@ -76,8 +78,8 @@ def test_cluster_rule_feeds_chosen_namespaces(namespace: str) -> None:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_cluster_rule_feeds_nobody_else(exists: bool) -> None:
-    """REF-4: elsewhere it is refused without a look at the object."""
+def test_cluster_rule_feeds_no_other_namespace(exists: bool) -> None:
+    """REF-4: elsewhere it is refused without reading the object."""
     found = cluster(Key("team-a", "mine"), exists=exists)
     assert found.reason == "AccessDenied"
     assert found.message == cluster(Key("team-a", "mine")).message

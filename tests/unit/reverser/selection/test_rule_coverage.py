@@ -1,4 +1,4 @@
-"""Which files no rule covers any more, and which only look so."""
+"""Which files no rule covers any more, and which only seem uncovered."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_selected_scope_is_covered_and_nothing_else() -> None:
 
 
 def test_a_rule_that_is_broken_holds_the_files_it_may_cover() -> None:
-    """SNP-7: those of its namespace; a cluster rule, or one nobody can read, holds all."""
+    """SNP-7: those of its namespace; a cluster rule, or an undecodable one, holds all."""
     unsure = replace(covering(named("configmaps")), uncompiled_namespaces=frozenset({"team-b"}))
     assert why(unsure, SERVICES, "team-b") is None
     assert why(unsure, SERVICES, "team-a") == selection.NO_RULE
@@ -72,7 +72,7 @@ def test_a_rule_that_is_broken_holds_the_files_it_may_cover() -> None:
 
 
 def test_a_type_that_is_away_keeps_its_files_as_long_as_a_rule_wants_it() -> None:
-    """Not served, or not to be followed: the rule still says it; without its words they go."""
+    """Not served, or not watchable: the rule still selects it; without the rule the files go."""
     for rule in (named("gadgets"), named("*"), named("gadgets", api_groups=("gone.example.com",))):
         assert why(covering(rule), GADGETS) is None
     assert why(covering(named("configmaps")), GADGETS) == selection.NO_RULE
@@ -89,7 +89,7 @@ def test_a_failed_group_proves_nothing() -> None:
     assert why(failed, SERVICES) == selection.NO_RULE
 
 
-def test_another_version_goes_when_the_new_one_was_seen() -> None:
+def test_files_of_the_old_version_go_once_the_new_one_is_synced() -> None:
     """DSC-5: the files of the old version stay until those of the new one can be there."""
     coverage = covering(named("widgets"))
     assert why(coverage, OLD_WIDGETS) == selection.OTHER_VERSION
@@ -98,7 +98,7 @@ def test_another_version_goes_when_the_new_one_was_seen() -> None:
     assert why(both, OLD_WIDGETS) is None
 
 
-def test_exclusion_is_told_as_such() -> None:
+def test_exclusion_has_its_own_reason() -> None:
     """RUL-6: hard exclusion goes although a rule names it; a soft one goes under `*`."""
     coverage = covering(named("configmaps", "services"), excluded=("services",))
     assert why(coverage, SERVICES) == selection.EXCLUDED
@@ -107,7 +107,7 @@ def test_exclusion_is_told_as_such() -> None:
 
 
 def test_a_kind_that_is_served_is_known_by_its_plurals() -> None:
-    """SNP-3: the plural in a path is free only where nobody serves the kind."""
+    """SNP-3: the plural in a path is free only where the kind is not served."""
     coverage = covering(named("configmaps"))
     assert coverage.may_contain(SERVICES, "Services")
     assert not coverage.may_contain(GVR("", "v1", "notes"), "Services")

@@ -65,7 +65,7 @@ def cluster_rule(*items: RuleItem) -> SelectionRule:
 def resolve(
     rule: SelectionRule, types: tuple[ServedType, ...] = CLUSTER, **options: Any
 ) -> RuleResolution:
-    """The resolution against a catalogue of `types`."""
+    """The resolution against the served `types`."""
     api_types = ApiTypes.from_types(
         types, options.pop("failed_groups", ()), options.pop("subresource_only", ())
     )
@@ -230,7 +230,7 @@ def test_entry_that_selects_somewhere_is_resolved() -> None:
     assert resolution.unresolved == ()
 
 
-def test_entry_is_told_with_its_single_group() -> None:
+def test_an_unresolved_entry_is_reported_with_its_group() -> None:
     """2.3: the status shows which of several equal plurals was meant."""
     resolution = resolve(watch_rule(RuleItem(api_groups=("batch",), resources=("widgets",))))
     assert resolution.unresolved == (Unresolved("batch/widgets", "NotServed"),)
@@ -269,7 +269,7 @@ def test_types_of_a_failed_group_stay_selected() -> None:
     assert selected(resolution) == {"example.com/v1/widgets"}
 
 
-def test_preset_that_finds_nothing_says_so() -> None:
+def test_a_preset_without_types_is_unresolved() -> None:
     """2.3: a rule without any scope names what is missing."""
     resolution = resolve(watch_rule(RuleItem(api_groups=("nowhere.io",))))
     assert resolution == RuleResolution((), (Unresolved("preset", "NotServed"),))

@@ -1,4 +1,4 @@
-"""What one stream makes of what it sees; no server, no Git."""
+"""File updates and snapshots that one stream makes of watch events; no server, no Git."""
 
 from __future__ import annotations
 
@@ -148,12 +148,12 @@ async def test_an_object_that_becomes_its_controllers_loses_its_file(feed: Feed)
     assert feed.has_file == [True, False, True]
     assert feed.metrics.skips == ["ControllerOwned"]
     removal = feed.host.updates[1]
-    assert removal.observation is None, "nobody deleted it, so nobody is credited"
+    assert removal.observation is None, "it was not deleted, so there is no author"
     assert removal.reason == "owned by a controller"
 
 
 async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
-    """SAN-8: the mark of a leader record is cleaned away, so the digest does not show it."""
+    """SAN-8: the annotation of a leader record is cleaned away, so the digest does not show it."""
     mark = {"control-plane.alpha.kubernetes.io/leader": "{}"}
     await feed.event("ADDED", _map("one", "1"))
     await feed.event("MODIFIED", _map("one", "2", annotations=mark))
@@ -164,8 +164,8 @@ async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
     assert feed.metrics.counts[-1] == "duplicate"
 
 
-async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None:
-    """Whoever finds its file in Git later can name the reason."""
+async def test_a_snapshot_names_the_reason_of_an_excluded_object(feed: Feed) -> None:
+    """A later removal of its file can name the reason."""
     await feed.handle(SnapshotStarted())
     await feed.event("ADDED", _map("one", "1", ownerReferences=[OWNER]), initial=True)
     await feed.handle(SnapshotComplete("1", 1, "watchlist"))
@@ -173,7 +173,7 @@ async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None
     assert why == "owned by a controller"
 
 
-async def test_the_deletion_of_an_unreadable_object_is_seen(feed: Feed) -> None:
+async def test_the_deletion_of_an_unreadable_object_removes_its_file(feed: Feed) -> None:
     """ING-11, ING-13: its file is kept while it lives, and goes when it is deleted."""
     await feed.event("ADDED", _map("one", "1"))
     broken = _map("one", "2").replace(b'"a": "1"', b'"a": 123456789012345678901234')
@@ -189,8 +189,8 @@ async def test_the_deletion_of_an_unreadable_object_is_seen(feed: Feed) -> None:
     assert feed.host.unreadable == ["one", "one"]
 
 
-async def test_who_was_seen_and_is_missing_is_named_in_the_sweep(feed: Feed) -> None:
-    """SNP-3: what this process wrote for an object it saw needs no look into the file."""
+async def test_a_tracked_object_missing_in_the_snapshot_is_named(feed: Feed) -> None:
+    """SNP-3: the file of an object that this process tracked need not be read."""
     await feed.event("ADDED", _map("one", "1"))
     await feed.handle(SnapshotStarted(), SnapshotComplete("9", 0, "watchlist"))
     last = feed.host.snapshots[-1]

@@ -1,4 +1,4 @@
-"""What is remembered of each object."""
+"""The state that is tracked for each object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.reverser.watch.tracker import ObjectTracker, TrackedObject
 STATE = TrackedObject("2f1c0c3e-58a5-4b0f-9d6b-0a6f6b1d7c11", "184467", b"d" * 16, 3)
 
 
-def test_a_state_comes_back_as_it_was_put() -> None:
+def test_a_tracked_state_is_returned_unchanged() -> None:
     """Packing loses nothing, also where there is no digest and no count."""
     tracker = ObjectTracker()
     bare = TrackedObject("", "", b"")
@@ -19,8 +19,8 @@ def test_a_state_comes_back_as_it_was_put() -> None:
     assert tracker.get(Key("ns", "two")) is None
 
 
-def test_namesakes_of_several_namespaces_are_kept_apart() -> None:
-    """Whoever is forgotten takes nobody along; forgetting a stranger is no fault."""
+def test_equal_names_in_several_namespaces_are_kept_apart() -> None:
+    """Forgetting one leaves the others; forgetting an untracked object is no error."""
     tracker = ObjectTracker()
     for namespace in ("a", "ab", ""):
         tracker.put(Key(namespace, "one"), STATE)
@@ -30,8 +30,8 @@ def test_namesakes_of_several_namespaces_are_kept_apart() -> None:
     assert tracker.get(Key("ab", "one")) == STATE
 
 
-def test_who_was_not_seen_in_a_snapshot_is_forgotten() -> None:
-    """Seeing somebody who is not tracked is no fault; an earlier snapshot does not count."""
+def test_objects_missing_in_a_snapshot_are_forgotten() -> None:
+    """Listing an untracked object is no error; an earlier snapshot does not count."""
     tracker = ObjectTracker()
     for name in ("one", "two"):
         tracker.put(Key("ns", name), STATE)
@@ -45,8 +45,8 @@ def test_who_was_not_seen_in_a_snapshot_is_forgotten() -> None:
     assert len(tracker) == 1
 
 
-def test_a_snapshot_that_proves_nothing_forgets_nobody() -> None:
-    """Who was not seen in it may be alive all the same."""
+def test_an_abandoned_snapshot_forgets_nothing() -> None:
+    """An object that it did not list may still exist."""
     tracker = ObjectTracker()
     tracker.put(Key("ns", "one"), STATE)
     tracker.begin_snapshot()
