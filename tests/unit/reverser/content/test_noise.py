@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.reverser.test_sanitize_rules import live
+from tests.unit.reverser.content.test_sanitize_rules import live
 from windlass.reverser.content import noise, sanitize
 
 HELM = "sh.helm.release.v1.web.v1"

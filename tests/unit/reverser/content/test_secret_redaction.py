@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.reverser.test_sanitize_rules import live
+from tests.unit.reverser.content.test_sanitize_rules import live
 from windlass.objects import yaml_emitter
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.content import sanitize, secret_redaction

@@ -13,7 +13,7 @@ import pytest
 from windlass.objects import yaml_emitter, yaml_reader
 from windlass.reverser.content import sanitize
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "kinds"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "kinds"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.yaml"))
 
 # Plural resources with group, as served by the version the fixtures were taken from,
