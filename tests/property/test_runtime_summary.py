@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START, merged
 from windlass.objects.condition import Condition
 from windlass.runtime import status as runtime_status
-from windlass.runtime.outcome import Outcome, Verdict, join_outcomes
+from windlass.runtime.outcome import Outcome, Verdict
 from windlass.runtime.status import ANNOTATIONS
 
 STATUSES = ("True", "False", "Unknown")
@@ -140,16 +139,6 @@ def test_kstatus_always_understands(passes: list[tuple[Outcome, int, dict[str, s
         assert kstatus.judge(generation, status) == "Failed"
     elif outcome.reconciling:
         assert kstatus.judge(generation, status) == "InProgress"
-
-
-@given(st.lists(OUTCOMES, min_size=1, max_size=5), st.integers(0, 4))
-def test_no_order_of_gates_hides_a_stalled_one(gates: list[Outcome], place: int) -> None:
-    """Wherever the stalled gate stands, the object is failed and not in progress."""
-    stuck = Outcome(Verdict("False", "AccessDenied", "ask"), stalled=True)
-    gates.insert(place, stuck)
-    outcome = replace(join_outcomes(*gates), reconciling=True)
-    status = runtime_status.build_status({}, outcome, generation=1, now=START)
-    assert kstatus.judge(1, status) == "Failed"
 
 
 def mixed(old: Any, other: Any, chance: random.Random) -> Any:
