@@ -1,4 +1,4 @@
-"""A node with what previews are fenced from, and tenants who run previews there."""
+"""A node with the network peers that previews are isolated from, and tenants on it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
     """A git server that all tenants share."""
-    with running_git_server(tmp_path_factory.mktemp("previews")) as served:
-        yield served
+    with running_git_server(tmp_path_factory.mktemp("previews")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -35,24 +35,24 @@ def node_operator(node_cluster: LocalCluster) -> Path:
 
 
 @pytest.fixture(scope="session")
-def outskirts(node_cluster: LocalCluster) -> Iterator[NetworkNeighbors]:
-    """Names to ask, addresses to be kept from, and somebody whom nothing keeps."""
+def neighbors(node_cluster: LocalCluster) -> Iterator[NetworkNeighbors]:
+    """A DNS server, addresses that previews must not reach, and a pod without isolation."""
     from tests.support.environments.network_neighbors import NetworkNeighbors
 
     with contextlib.ExitStack() as stack:
-        yield NetworkNeighbors.laid_out(node_cluster, stack)
+        yield NetworkNeighbors.start(node_cluster, stack)
 
 
 @pytest.fixture
 async def tenant(
     node_cluster: LocalCluster, node_operator: Path, preview_host: RunningGitServer, tmp_path: Path
 ) -> AsyncIterator[EnvironmentHarness]:
-    """A namespace of the test's own with a repository and nobody working on it yet."""
+    """A namespace of the test's own with a repository; the controller is not started yet."""
     from tests.support.cluster import control_plane as support
     from tests.support.environments.environment_harness import environment_harness
 
     with support.fresh_namespace(node_cluster, pods=True) as name:
         async with environment_harness(
             node_cluster, name, preview_host, tmp_path, kubeconfig=node_operator
-        ) as found:
-            yield found
+        ) as harness:
+            yield harness

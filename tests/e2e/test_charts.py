@@ -1,4 +1,4 @@
-"""A chart whose hooks really run, and whose pods keep the password that it generated."""
+"""A chart on a node: hooks that run, and pods that keep a generated password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHECKSUM = (
     "metadata: {labels: {app: web}, annotations: {checksum/secret: "
     '{{ include (print $.Template.BasePath "/secret.yaml") . | sha256sum }}}}'
 )
-_RUNS = f"""\
+_POD_SPEC = f"""\
 securityContext: {{runAsUser: 1000}}
 restartPolicy: Never
 terminationGracePeriodSeconds: 0
@@ -44,9 +44,9 @@ def _indented(text: str, depth: int) -> str:
 
 
 def _chart(code: int, *, script: str = "") -> dict[str, str]:
-    """A web server behind a Job and a Pod that run a script of another hook."""
+    """A web server with a Job and a Pod as hooks, which run a script of a third hook."""
     run = f"data: {{run.sh: '{script}exit {code}'}}\n"
-    job = f"spec:\n  backoffLimit: 0\n  template:\n    spec:\n{_indented(_RUNS, 6)}"
+    job = f"spec:\n  backoffLimit: 0\n  template:\n    spec:\n{_indented(_POD_SPEC, 6)}"
     web = serving_manifest().replace("metadata: {labels: {app: web}}", _CHECKSUM)
     return charts.chart(
         {
@@ -55,43 +55,48 @@ def _chart(code: int, *, script: str = "") -> dict[str, str]:
             "migrate.yaml": charts.hook("Job", "migrate", _BOTH, 1, job).replace(
                 "apiVersion: v1", "apiVersion: batch/v1"
             ),
-            "check.yaml": charts.hook("Pod", "check", _BOTH, 2, f"spec:\n{_indented(_RUNS, 2)}"),
+            "check.yaml": charts.hook(
+                "Pod", "check", _BOTH, 2, f"spec:\n{_indented(_POD_SPEC, 2)}"
+            ),
             "web.yaml": web,
         }
     )
 
 
-async def _web(tenant: EnvironmentHarness, place: str) -> list[str]:
-    rows = await tenant.api.list(PODS, place, label_selector="app=web")
+async def _web_pods(tenant: EnvironmentHarness, namespace: str) -> list[str]:
+    rows = await tenant.api.list(PODS, namespace, label_selector="app=web")
     return [row["metadata"]["uid"] for row in rows if not row["metadata"].get("deletionTimestamp")]
 
 
-async def _serves(tenant: EnvironmentHarness, commit: str) -> Any:
+async def _wait_serving(tenant: EnvironmentHarness, commit: str) -> Any:
     async def ready() -> Any:
-        found = await tenant.get()
-        serving = (found.get("status") or {}).get("serving") or {}
-        return found if commit in (serving.get("commits") or {}).values() else None
+        environment = await tenant.get()
+        serving = (environment.get("status") or {}).get("serving") or {}
+        return environment if commit in (serving.get("commits") or {}).values() else None
 
     return await eventually(ready, f"{commit} serves", seconds=90)
 
 
-async def test_hooks_run_first_and_pods_stay_with_their_password(
+async def test_hooks_run_first_and_pods_keep_their_password(
     tenant: EnvironmentHarness,
 ) -> None:
-    """A failed hook leaves the pod alone, and so does a chart that generates the same anew."""
+    """Neither a failed hook nor a new render with the same values replaces the pod."""
     first = tenant.commit(_chart(0))
     templates = {"default": {"type": "helm", "path": "chart"}}
     async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates=templates), tenant.environment())
-        await _serves(tenant, first)
-        place = await tenant.place()
-        secret, pods = await tenant.api.get(SECRETS, "database", place), await _web(tenant, place)
-        await _serves(tenant, tenant.commit({"chart/README.md": "one more line"}))
+        await _wait_serving(tenant, first)
+        namespace = await tenant.environment_namespace()
+        secret, pods = (
+            await tenant.api.get(SECRETS, "database", namespace),
+            await _web_pods(tenant, namespace),
+        )
+        await _wait_serving(tenant, tenant.commit({"chart/README.md": "one more line"}))
         tenant.commit(_chart(3))
         failed = await tenant.condition("DeploymentReady", "HookFailed")
         assert "Job/migrate" in failed["status"]["message"]
         assert "still serving" in failed["status"]["message"]
-        found = await _serves(tenant, tenant.commit(_chart(0, script="echo again; ")))
-        assert found["status"]["phase"] == "Ready"
-        assert await _web(tenant, place) == pods
-        assert (await tenant.api.get(SECRETS, "database", place))["data"] == secret["data"]
+        environment = await _wait_serving(tenant, tenant.commit(_chart(0, script="echo again; ")))
+        assert environment["status"]["phase"] == "Ready"
+        assert await _web_pods(tenant, namespace) == pods
+        assert (await tenant.api.get(SECRETS, "database", namespace))["data"] == secret["data"]

@@ -1,4 +1,4 @@
-"""Environments whose pods really run: they serve, they are fenced, they fail, they heal."""
+"""Environments on a node: they serve, are isolated, fail and recover."""
 
 from __future__ import annotations
 
@@ -37,127 +37,137 @@ pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
 PODS = GVR("", "v1", "pods")
 SERVICES = GVR("", "v1", "services")
-ABSENT = "windlass.dev/nobody-loaded-this:1"
+ABSENT = "windlass.dev/not-loaded:1"
 
 T = TypeVar("T")
 
 
 async def _pod(tenant: EnvironmentHarness, name: str = "one") -> dict[str, Any]:
     """The pod of an Environment that serves."""
-    place = await tenant.place(name)
+    namespace = await tenant.environment_namespace(name)
 
     async def ready() -> Any:
-        for pod in await tenant.api.list(PODS, place):
+        for pod in await tenant.api.list(PODS, namespace):
             rows = pod.get("status", {}).get("conditions", [])
             if any(row["type"] == "Ready" and row["status"] == "True" for row in rows):
                 return pod
         return None
 
-    found: dict[str, Any] = await eventually(ready, f"a pod of {name} ready")
-    return found
+    pod: dict[str, Any] = await eventually(ready, f"a pod of {name} ready")
+    return pod
 
 
-async def _network(desk: LocalCluster, tenant: EnvironmentHarness, name: str = "one") -> PodNetwork:
+async def _network(
+    cluster: LocalCluster, tenant: EnvironmentHarness, name: str = "one"
+) -> PodNetwork:
     pod = (await _pod(tenant, name))["metadata"]
-    return await asyncio.to_thread(pod_network.network_of_pod, desk, pod["namespace"], pod["name"])
+    return await asyncio.to_thread(
+        pod_network.network_of_pod, cluster, pod["namespace"], pod["name"]
+    )
 
 
-async def _soon(asks: Callable[[], T], what: str) -> T:
-    """The first true answer of something that blocks."""
-    found: T = await eventually(lambda: asyncio.to_thread(asks), what)
-    return found
+async def _eventually_true(check: Callable[[], T], what: str) -> T:
+    """The first true result of a blocking function."""
+    result: T = await eventually(lambda: asyncio.to_thread(check), what)
+    return result
 
 
 @pytest.mark.scenario("E21", "E35", "E36", "E38", "E75")
-async def test_two_copies_run_and_do_not_meet(
-    tenant: EnvironmentHarness, node_cluster: LocalCluster, outskirts: NetworkNeighbors
+async def test_two_environments_run_isolated_from_each_other(
+    tenant: EnvironmentHarness, node_cluster: LocalCluster, neighbors: NetworkNeighbors
 ) -> None:
-    """They serve inside alone; the fence comes back, a crash heals, deletion ends all."""
-    # What crashed is not ready again at once, so that it can be seen.
+    """They serve inside only; drift is corrected, a crash recovers, deletion ends all."""
+    # The delay keeps a crashed pod unready long enough to observe Degraded.
     tenant.commit({"deploy/all.yaml": serving_manifest(probe_delay=2)})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("two"))
         await asyncio.gather(*(tenant.phase("Ready", name, seconds=90) for name in ("one", "two")))
-        service = await _serving_inside(tenant, node_cluster)
+        service = await _check_serving_inside(tenant, node_cluster)
         one, two = [await _network(node_cluster, tenant, name) for name in ("one", "two")]
-        await asyncio.to_thread(_assert_fenced, outskirts, service, one, two)
-        await _a_fence_that_was_taken_down_comes_back(tenant, outskirts, one)
-        await _a_policy_that_a_hand_opens_is_closed_again(tenant, outskirts, one)
-        await _a_crash_degrades_and_heals_by_itself(tenant, "two")
-        await _deletion_ends_every_process(tenant, node_cluster)
+        await asyncio.to_thread(_assert_isolated, neighbors, service, one, two)
+        await _check_deleted_policies_are_restored(tenant, neighbors, one)
+        await _check_edited_policy_is_restored(tenant, neighbors, one)
+        await _check_crash_degrades_and_recovers(tenant, "two")
+        await _check_deletion_ends_every_process(tenant, node_cluster)
 
 
-async def _serving_inside(tenant: EnvironmentHarness, desk: LocalCluster) -> str:
-    """A pod without resources started; the address of its Service, which answers inside."""
-    pod, place = await _pod(tenant), await tenant.place()
+async def _check_serving_inside(tenant: EnvironmentHarness, cluster: LocalCluster) -> str:
+    """A pod without resource requests runs; the address of its Service, which answers."""
+    pod, namespace = await _pod(tenant), await tenant.environment_namespace()
     resources = pod["spec"]["containers"][0]["resources"]
     assert {"cpu", "memory"} <= resources["requests"].keys()
-    service = str((await tenant.api.get(SERVICES, "web", place))["spec"]["clusterIP"])
+    service = str((await tenant.api.get(SERVICES, "web", namespace))["spec"]["clusterIP"])
     call = nodes.fetch_command(service, 80)
-    said = await asyncio.to_thread(nodes.exec_in_pod, desk, place, pod["metadata"]["name"], call)
-    assert said.endswith("hello\n")
+    output = await asyncio.to_thread(
+        nodes.exec_in_pod, cluster, namespace, pod["metadata"]["name"], call
+    )
+    assert output.endswith("hello\n")
     return service
 
 
-def _assert_fenced(
-    outskirts: NetworkNeighbors, service: str, one: PodNetwork, two: PodNetwork
+def _assert_isolated(
+    neighbors: NetworkNeighbors, service: str, one: PodNetwork, two: PodNetwork
 ) -> None:
-    for outsider in (two, outskirts.stranger):
+    for outsider in (two, neighbors.stranger):
         assert not outsider.reaches(one.address, 8080)
         assert not outsider.reaches(service, 80)
-    # The stranger shows that only the fence keeps the others.
-    assert outskirts.reached_by(outskirts.stranger) == set(outskirts.forbidden())
-    assert outskirts.reached_by(one) == set()
+    # The stranger reaches all of them, so only isolation blocks the others.
+    assert neighbors.reached_by(neighbors.stranger) == set(neighbors.forbidden())
+    assert neighbors.reached_by(one) == set()
     assert one.reaches(PUBLIC, WEB)
-    assert one.reaches(outskirts.dns.address, DNS, "UDP")
+    assert one.reaches(neighbors.dns.address, DNS, "UDP")
 
 
-async def _a_fence_that_was_taken_down_comes_back(
-    tenant: EnvironmentHarness, outskirts: NetworkNeighbors, network: PodNetwork
+async def _check_deleted_policies_are_restored(
+    tenant: EnvironmentHarness, neighbors: NetworkNeighbors, network: PodNetwork
 ) -> None:
-    """Nobody opens a preview for longer than it takes to see it."""
-    place = await tenant.place()
-    before = await _policies(tenant, place)
+    """Deleting policies opens a preview only until the operator sees it."""
+    namespace = await tenant.environment_namespace()
+    before = await _policies(tenant, namespace)
     for name in before:
-        await tenant.api.delete(POLICIES, name, place)
+        await tenant.api.delete(POLICIES, name, namespace)
 
     async def restored() -> bool:
-        now = await _policies(tenant, place)
-        return now.keys() == before.keys() and not set(now.values()) & set(before.values())
+        live = await _policies(tenant, namespace)
+        return live.keys() == before.keys() and not set(live.values()) & set(before.values())
 
-    await eventually(restored, "every policy is back")
-    stranger = outskirts.stranger
-    await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
-    assert await asyncio.to_thread(outskirts.reached_by, network) == set()
+    await eventually(restored, "every policy is restored")
+    stranger = neighbors.stranger
+    await _eventually_true(
+        lambda: not stranger.reaches(network.address, 8080), "the isolation is in force"
+    )
+    assert await asyncio.to_thread(neighbors.reached_by, network) == set()
     await tenant.phase("Ready")
 
 
-async def _a_policy_that_a_hand_opens_is_closed_again(
-    tenant: EnvironmentHarness, outskirts: NetworkNeighbors, network: PodNetwork
+async def _check_edited_policy_is_restored(
+    tenant: EnvironmentHarness, neighbors: NetworkNeighbors, network: PodNetwork
 ) -> None:
-    """Rules that nobody owned are added; object and packets are soon as before."""
-    place = await tenant.place()
+    """Rules in fields without an owner are removed; traffic is blocked again."""
+    namespace = await tenant.environment_namespace()
     opened = {"spec": {"ingress": [{}], "egress": [{}]}}
-    await tenant.patch(POLICIES, "default-policy", opened, place)
+    await tenant.patch(POLICIES, "default-policy", opened, namespace)
 
     async def closed() -> bool:
-        spec = (await tenant.api.get(POLICIES, "default-policy", place))["spec"]
+        spec = (await tenant.api.get(POLICIES, "default-policy", namespace))["spec"]
         return not {"ingress", "egress"} & spec.keys()
 
     await eventually(closed, "the rules are gone")
-    stranger = outskirts.stranger
-    await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
-    assert await asyncio.to_thread(outskirts.reached_by, network) == set()
+    stranger = neighbors.stranger
+    await _eventually_true(
+        lambda: not stranger.reaches(network.address, 8080), "the isolation is in force"
+    )
+    assert await asyncio.to_thread(neighbors.reached_by, network) == set()
     await tenant.phase("Ready")
 
 
-async def _policies(tenant: EnvironmentHarness, place: str) -> dict[str, str]:
-    found = await tenant.api.list(POLICIES, place)
-    return {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in found}
+async def _policies(tenant: EnvironmentHarness, namespace: str) -> dict[str, str]:
+    policies = await tenant.api.list(POLICIES, namespace)
+    return {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in policies}
 
 
-async def _a_crash_degrades_and_heals_by_itself(tenant: EnvironmentHarness, name: str) -> None:
-    """Nobody asked for anything else, so the generation stays."""
+async def _check_crash_degrades_and_recovers(tenant: EnvironmentHarness, name: str) -> None:
+    """Generation and revision stay the same."""
     before = await tenant.phase("Ready", name)
     uid = (await _pod(tenant, name))["metadata"]["uid"]
     for pid in pod_network.pod_processes(uid, running="httpd"):
@@ -168,17 +178,19 @@ async def _a_crash_degrades_and_heals_by_itself(tenant: EnvironmentHarness, name
     assert after["status"]["revision"] == before["status"]["revision"]
 
 
-async def _deletion_ends_every_process(tenant: EnvironmentHarness, desk: LocalCluster) -> None:
-    """With the Environment go its namespace, its pods and what ran in them."""
-    place = await tenant.place()
+async def _check_deletion_ends_every_process(
+    tenant: EnvironmentHarness, cluster: LocalCluster
+) -> None:
+    """Its namespace, its pods and their processes end with the Environment."""
+    namespace = await tenant.environment_namespace()
     uid = (await _pod(tenant))["metadata"]["uid"]
     assert pod_network.pod_processes(uid)
     await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-    await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
-    await tenant.gone(NAMESPACES, place)
-    gone = await asyncio.to_thread(desk.api.request, f"/api/v1/namespaces/{place}")
-    assert gone.status == 404
-    await _soon(lambda: not pod_network.pod_processes(uid), "no process is left")
+    await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
+    await tenant.wait_deleted(NAMESPACES, namespace)
+    response = await asyncio.to_thread(cluster.api.request, f"/api/v1/namespaces/{namespace}")
+    assert response.status == 404
+    await _eventually_true(lambda: not pod_network.pod_processes(uid), "no process is left")
 
 
 BROKEN = {
@@ -189,48 +201,48 @@ BROKEN = {
 
 
 @pytest.mark.scenario("E74")
-async def test_rollouts_that_fail_say_why_and_are_mended(tenant: EnvironmentHarness) -> None:
-    """The cause, in the pod's own words; the next commit makes it good."""
+async def test_failed_rollouts_report_the_cause_and_recover(tenant: EnvironmentHarness) -> None:
+    """The message names the container; the next commit recovers."""
     tenant.commit({f"{name}/all.yaml": text for name, (_, text) in BROKEN.items()})
     templates = {name: {"type": "manifest", "path": name} for name in BROKEN}
-    wishes = [tenant.environment(name, type=name) for name in BROKEN]
+    environments = [tenant.environment(name, type=name) for name in BROKEN]
     async with tenant.running(rollout_seconds=3.0):
-        await tenant.apply(tenant.project(templates=templates), *wishes)
-        told = [_failed_by(tenant, name, reason) for name, (reason, _) in BROKEN.items()]
-        for said in await asyncio.gather(*told):
-            assert "container main" in said
+        await tenant.apply(tenant.project(templates=templates), *environments)
+        messages = [_failure_message(tenant, name, reason) for name, (reason, _) in BROKEN.items()]
+        for message in await asyncio.gather(*messages):
+            assert "container main" in message
     tenant.commit({f"{name}/all.yaml": serving_manifest() for name in BROKEN})
     async with tenant.running():
         await asyncio.gather(*(tenant.phase("Ready", name, seconds=60) for name in BROKEN))
 
 
-async def _failed_by(tenant: EnvironmentHarness, name: str, reason: str) -> str:
-    """What it says when it has failed for this reason; at first it may not know the cause."""
+async def _failure_message(tenant: EnvironmentHarness, name: str, reason: str) -> str:
+    """The message of an Environment that failed with this reason; another may come first."""
 
-    async def told() -> str:
+    async def failed() -> str:
         status = (await tenant.get(name)).get("status") or {}
         rows = status.get("conditions") or []
-        said = {row["type"]: row for row in rows}.get("DeploymentReady") or {}
-        known = status.get("phase") == "Failed" and said["reason"] == reason
-        return str(said["message"]) if known else ""
+        condition = {row["type"]: row for row in rows}.get("DeploymentReady") or {}
+        is_failed = status.get("phase") == "Failed" and condition["reason"] == reason
+        return str(condition["message"]) if is_failed else ""
 
-    found: str = await eventually(told, f"{name} has failed by {reason}", seconds=60)
-    return found
+    message: str = await eventually(failed, f"{name} has failed with {reason}", seconds=60)
+    return message
 
 
 @pytest.mark.scenario("E120")
 async def test_the_applier_stays_in_its_namespace(tenant: EnvironmentHarness) -> None:
-    """It writes what bundles bring; no neighbour, no rights, no doors."""
+    """It writes objects of bundles; no other namespace, no RBAC, no network policies."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("two"))
         await asyncio.gather(*(tenant.phase("Ready", name) for name in ("one", "two")))
-    one, two = await tenant.place(), await tenant.place("two")
+    one, two = await tenant.environment_namespace(), await tenant.environment_namespace("two")
     applier = Api(tenant.connection, acting_as=owned_objects.applier_user(one))
     config_maps = GVR("", "v1", "configmaps")
     await applier.apply(config_maps, _object(config_maps, "ConfigMap", one), field_manager="test")
     rbac, network = "rbac.authorization.k8s.io", "networking.k8s.io"
     view = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "view"}}
-    for gvr, kind, place, more in (
+    for gvr, kind, namespace, more in (
         (config_maps, "ConfigMap", two, {}),
         (config_maps, "ConfigMap", tenant.namespace, {}),
         (GVR(rbac, "v1", "roles"), "Role", one, {"rules": []}),
@@ -238,14 +250,14 @@ async def test_the_applier_stays_in_its_namespace(tenant: EnvironmentHarness) ->
         (GVR(network, "v1", "networkpolicies"), "NetworkPolicy", one, {"spec": {}}),
         (GVR("", "v1", "resourcequotas"), "ResourceQuota", one, {}),
     ):
-        wanted = {**_object(gvr, kind, place), **more}
+        obj = {**_object(gvr, kind, namespace), **more}
         with pytest.raises(Forbidden):
-            await applier.apply(gvr, wanted, field_manager="test")
+            await applier.apply(gvr, obj, field_manager="test")
     for name in await _policies(tenant, one):
         with pytest.raises(Forbidden):
             await applier.delete(POLICIES, name, one)
 
 
-def _object(gvr: GVR, kind: str, place: str) -> dict[str, Any]:
-    metadata = {"name": "intruder", "namespace": place}
+def _object(gvr: GVR, kind: str, namespace: str) -> dict[str, Any]:
+    metadata = {"name": "intruder", "namespace": namespace}
     return {"apiVersion": gvr.api_version, "kind": kind, "metadata": metadata}

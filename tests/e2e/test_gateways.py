@@ -72,7 +72,7 @@ async def site(
                 yield fleet
 
 
-def _pod(fleet: Fleet, desk: LocalCluster) -> dict[str, Any]:
+def _pod(fleet: Fleet, cluster: LocalCluster) -> dict[str, Any]:
     return GatewayPod(
         name=POD,
         namespace=fleet.namespace,
@@ -80,39 +80,39 @@ def _pod(fleet: Fleet, desk: LocalCluster) -> dict[str, Any]:
         service_path="services/site",
         api_key_secret="ignition-api",
         git_secret="none",
-        git_host=desk.host,
+        git_host=cluster.host,
     ).manifest()
 
 
-async def _gateway_answer(desk: LocalCluster, fleet: Fleet, path: str) -> Any:
-    """What the mock gateway says of itself, asked in its pod's own network once it is up."""
-    network = await asyncio.to_thread(pod_network.network_of_pod, desk, fleet.namespace, POD)
+async def _get_from_gateway(cluster: LocalCluster, fleet: Fleet, path: str) -> Any:
+    """The mock gateway's response to a GET in its pod's network, once it is up."""
+    network = await asyncio.to_thread(pod_network.network_of_pod, cluster, fleet.namespace, POD)
 
-    def ask() -> bytes:
-        line = HTTPConnection("127.0.0.1", gateway_pod.CONTROL_PORT)
-        with contextlib.closing(line), contextlib.suppress(ConnectionError):
-            line.sock = network.socket(socket.SOCK_STREAM)
-            line.sock.settimeout(10)
-            line.sock.connect((line.host, line.port))
-            line.request("GET", path)
-            answer = line.getresponse()
-            return answer.read() if answer.status == 200 else b""
+    def get() -> bytes:
+        connection = HTTPConnection("127.0.0.1", gateway_pod.CONTROL_PORT)
+        with contextlib.closing(connection), contextlib.suppress(ConnectionError):
+            connection.sock = network.socket(socket.SOCK_STREAM)
+            connection.sock.settimeout(10)
+            connection.sock.connect((connection.host, connection.port))
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.read() if response.status == 200 else b""
         return b""
 
-    async def look() -> bytes:
-        return await asyncio.to_thread(ask)
+    async def poll() -> bytes:
+        return await asyncio.to_thread(get)
 
-    return json.loads(await eventually(look, f"the gateway answers {path}", seconds=60.0))
+    return json.loads(await eventually(poll, f"the gateway answers {path}", seconds=60.0))
 
 
-async def _synced(fleet: Fleet, commit: str) -> None:
-    async def look() -> bool:
+async def _wait_synced(fleet: Fleet, commit: str) -> None:
+    async def poll() -> bool:
         status = await fleet.status()
         rows = status.get("discoveredGateways") or [{}]
         ready = (await fleet.condition()).get("status") == "True"
         return ready and rows[0].get("syncedCommit") == commit
 
-    await eventually(look, f"{commit} is on the gateway", seconds=90.0)
+    await eventually(poll, f"{commit} is on the gateway", seconds=90.0)
 
 
 async def test_a_push_reaches_the_gateway_and_is_scanned(
@@ -130,15 +130,15 @@ async def test_a_push_reaches_the_gateway_and_is_scanned(
     )
     await site.apply(sync)
     await site.admin.create(PODS, _pod(site, node_cluster), field_manager="test")
-    await _synced(site, first)
-    loaded = await _gateway_answer(node_cluster, site, "/loaded")
+    await _wait_synced(site, first)
+    loaded = await _get_from_gateway(node_cluster, site, "/loaded")
     assert f"{VIEW}/view.json" in loaded, "it was there when the gateway started"
-    assert await _gateway_answer(node_cluster, site, "/posts") == {}
+    assert await _get_from_gateway(node_cluster, site, "/posts") == {}
     second = commit_files(site.repository, _files("Bottling"))
-    await _synced(site, second)
-    assert await _gateway_answer(node_cluster, site, "/posts") == {"projects": 1}
-    again = await _gateway_answer(node_cluster, site, "/loaded")
+    await _wait_synced(site, second)
+    assert await _get_from_gateway(node_cluster, site, "/posts") == {"projects": 1}
+    again = await _get_from_gateway(node_cluster, site, "/loaded")
     assert again[f"{VIEW}/view.json"] != loaded[f"{VIEW}/view.json"]
-    assert await _gateway_answer(node_cluster, site, "/torn") == []
+    assert await _get_from_gateway(node_cluster, site, "/torn") == []
     await site.admin.delete(IGNITION_SYNCS, "site", site.namespace)
-    assert await _gateway_answer(node_cluster, site, "/loaded") == again
+    assert await _get_from_gateway(node_cluster, site, "/loaded") == again

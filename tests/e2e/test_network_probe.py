@@ -1,4 +1,4 @@
-"""`windlass check --network-probe` on a node: what it says is what the network does."""
+"""`windlass check --network-probe` on a node: the verdict is right about the network."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ pytestmark = [pytest.mark.cluster, pytest.mark.node]
 ABSENT = "Not/An/Image"
 
 
-def _left(desk: LocalCluster) -> list[Any]:
+def _probe_namespaces(cluster: LocalCluster) -> list[Any]:
     path = f"/api/v1/namespaces?labelSelector={enforcement.SELECTOR}"
-    found: list[Any] = json.loads(desk.api.request(path).text)["items"]
-    return found
+    namespaces: list[Any] = json.loads(cluster.api.request(path).text)["items"]
+    return namespaces
 
 
-Said = dict[str, subprocess.CompletedProcess[str]]
+Results = dict[str, subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def said(node_cluster: LocalCluster) -> Said:
-    """What two probes say that run side by side, by their image."""
+def results(node_cluster: LocalCluster) -> Results:
+    """The results of two probes that run side by side, by their image."""
 
     def run(image: str) -> subprocess.CompletedProcess[str]:
         flags = [f"--image={image}", f"--kubeconfig={node_cluster.admin_kubeconfig}", "-ojson"]
@@ -52,24 +52,24 @@ def said(node_cluster: LocalCluster) -> Said:
         return dict(zip(images, pool.map(run, images), strict=True))
 
 
-def test_a_network_that_enforces(said: Said, node_cluster: LocalCluster) -> None:
-    """Both directions are measured, and the namespaces are gone."""
-    done = said[nodes.IMAGE]
+def test_an_enforcing_network_is_reported(results: Results, node_cluster: LocalCluster) -> None:
+    """Both directions are measured, and the namespaces are deleted."""
+    done = results[nodes.IMAGE]
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout)
-    assert found["verdict"] == "Enforced"
-    assert found["left"] == []
+    report = json.loads(done.stdout)
+    assert report["verdict"] == "Enforced"
+    assert report["left"] == []
     for direction in enforcement.DIRECTIONS:
-        assert found[direction]["verdict"] == "Enforced"
-        assert 0 < found[direction]["seconds"] < 60
-    assert found["nodes"].keys() == {"server", "stranger", "neighbour"}
-    assert _left(node_cluster) == []
+        assert report[direction]["verdict"] == "Enforced"
+        assert 0 < report[direction]["seconds"] < 60
+    assert report["nodes"].keys() == {"server", "stranger", "neighbour"}
+    assert _probe_namespaces(node_cluster) == []
 
 
 class _Unenforced(Api):
-    """The API of a cluster whose enforcer dies right before the first policy is made.
+    """The API of a cluster whose enforcer is killed right before the first policy is created.
 
-    No sooner: an enforcer shuts pods that it has not seen yet, for ever once it is dead. By
+    No sooner: an enforcer blocks pods that it has not seen yet, for ever once it is dead. By
     then the probe has reached its pods.
     """
 
@@ -85,11 +85,11 @@ class _Unenforced(Api):
         return await super().create(gvr, obj, field_manager=field_manager, dry_run=dry_run)
 
 
-def test_a_network_that_does_not(node_cluster: LocalCluster) -> None:
-    """Nobody makes rules of new policies while the enforcer is dead; the probe sees it."""
-    now = cluster_state.load_state(node_cluster.directory)
-    assert now is not None
-    enforcer = now.processes[components.POLICIES].pid
+def test_a_network_without_enforcement_is_reported(node_cluster: LocalCluster) -> None:
+    """New policies have no effect while the enforcer is dead; the probe detects it."""
+    state = cluster_state.load_state(node_cluster.directory)
+    assert state is not None
+    enforcer = state.processes[components.POLICIES].pid
 
     async def measured() -> list[str]:
         async with Connection.open(kubeconfig=node_cluster.admin_kubeconfig) as opened:
@@ -99,17 +99,17 @@ def test_a_network_that_does_not(node_cluster: LocalCluster) -> None:
             return [f"{row.verdict}: {row.message}" for row in (await probe.run()).results]
 
     try:
-        found = asyncio.run(measured())
-        assert [row.partition(":")[0] for row in found] == ["NotEnforced"] * 2, found
+        rows = asyncio.run(measured())
+        assert [row.partition(":")[0] for row in rows] == ["NotEnforced"] * 2, rows
     finally:
         control_plane.up(node_cluster.name)
-    assert _left(node_cluster) == []
+    assert _probe_namespaces(node_cluster) == []
 
 
-def test_an_image_that_cannot_be_had(said: Said, node_cluster: LocalCluster) -> None:
-    """The kubelet's own reason is told at once."""
-    done = said[ABSENT]
+def test_an_image_that_cannot_be_pulled(results: Results, node_cluster: LocalCluster) -> None:
+    """The reason of the kubelet is reported at once."""
+    done = results[ABSENT]
     assert done.returncode == 1
     assert "ImagePullFailed" in done.stderr
     assert ABSENT in done.stderr
-    assert _left(node_cluster) == []
+    assert _probe_namespaces(node_cluster) == []

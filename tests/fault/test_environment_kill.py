@@ -100,14 +100,14 @@ class Mortal:
         await self._process.stdin.drain()
         self._child = await self._line(20.0)
 
-    async def dies_at(self, place: str) -> None:
+    async def dies_at(self, failpoint: str) -> None:
         """Start it, and wait until it has killed itself."""
-        await self.start(f"{place}=kill")
+        await self.start(f"{failpoint}=kill")
         try:
             code = await self._line(20.0)
         except TimeoutError:
             await self.stop()
-            raise AssertionError(f"{place} was not reached") from None
+            raise AssertionError(f"{failpoint} was not reached") from None
         self._child = 0
         assert code == -signal.SIGKILL
 
@@ -177,18 +177,18 @@ async def test_killed_anywhere_the_end_is_the_same(
     opened = tenant.project(network={"egress": [_DOOR]})
     tenant.commit({"deploy/all.yaml": _FIRST})
     await tenant.apply(opened, tenant.environment())
-    for place in MAKING:
-        await mortal.dies_at(place)
+    for failpoint in MAKING:
+        await mortal.dies_at(failpoint)
     async with mortal.alive():
         made = await tenant.phase("Ready")
     assert made["status"]["revision"] == 1
 
     tenant.commit({"deploy/all.yaml": _SECOND})
-    for place in CHANGING:
-        await mortal.dies_at(place)
+    for failpoint in CHANGING:
+        await mortal.dies_at(failpoint)
     await tenant.apply(tenant.project())
-    for place in OPENING:
-        await mortal.dies_at(place)
+    for failpoint in OPENING:
+        await mortal.dies_at(failpoint)
 
     async with mortal.alive():
         await eventually(lambda: _serves(tenant, 2), "the second revision serves")
@@ -201,12 +201,12 @@ async def test_killed_anywhere_the_end_is_the_same(
     assert [row["metadata"]["name"] for row in mine] == [made["status"]["namespace"]]
 
     await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-    for place in ENDING:
-        await mortal.dies_at(place)
+    for failpoint in ENDING:
+        await mortal.dies_at(failpoint)
     async with mortal.alive():
-        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(NAMESPACES, made["status"]["namespace"])
-        survivor = await tenant.place("reference")
+        await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.wait_deleted(NAMESPACES, made["status"]["namespace"])
+        survivor = await tenant.environment_namespace("reference")
         await tenant.api.get(CONFIG_MAPS, "new", survivor)
     _nothing_was_left_out(tmp_path / "visited")
 
@@ -224,23 +224,23 @@ async def test_killed_around_a_render_the_lot_is_drawn_once(
     await mortal.dies_at("environments.chart.after")
     uid = (await tenant.get())["metadata"]["uid"]
     mine = await tenant.api.list(NAMESPACES, label_selector=f"catalyst.dev/environment-uid={uid}")
-    (place,) = (row["metadata"]["name"] for row in mine)
-    kept = await tenant.api.get(SECRETS, "windlass-release-chart", place)
+    (namespace,) = (row["metadata"]["name"] for row in mine)
+    kept = await tenant.api.get(SECRETS, "windlass-release-chart", namespace)
     await mortal.dies_at("environments.apply.after")
     async with mortal.alive():
         await tenant.condition("DeploymentReady", "HookRunning")
-        await eventually(lambda: _has_job(tenant, place), "the hook is there")
-    await finish_job(tenant, place, "once")
+        await eventually(lambda: _has_job(tenant, namespace), "the hook is there")
+    await finish_job(tenant, namespace, "once")
     await mortal.dies_at("environments.ledger.after")
-    await tenant.api.delete(JOBS, "once", place, propagation="Background")
+    await tenant.api.delete(JOBS, "once", namespace, propagation="Background")
     async with mortal.alive():
         ready = await tenant.phase("Ready")
         assert ready["status"]["revision"] == 1
-        assert not await _has_job(tenant, place)
-        assert await tenant.api.get(SECRETS, "windlass-release-chart", place) == kept
-        drawn = await tenant.api.get(SECRETS, "drawn", place)
+        assert not await _has_job(tenant, namespace)
+        assert await tenant.api.get(SECRETS, "windlass-release-chart", namespace) == kept
+        drawn = await tenant.api.get(SECRETS, "drawn", namespace)
         await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
     printed = gzip.decompress(base64.b64decode(kept["data"]["output"]))
     assert base64.b64decode(drawn["data"]["password"]) in printed
 
@@ -252,26 +252,26 @@ async def test_killed_while_isolation_is_restored_and_while_a_project_cascades(
     tenant.commit({"deploy/all.yaml": _FIRST})
     await tenant.apply(tenant.project(deletionPolicy="Cascade"), tenant.environment())
     async with mortal.alive():
-        place = (await tenant.phase("Ready"))["status"]["namespace"]
-    before = (await tenant.api.get(POLICIES, "default-policy", place))["spec"]
+        namespace = (await tenant.phase("Ready"))["status"]["namespace"]
+    before = (await tenant.api.get(POLICIES, "default-policy", namespace))["spec"]
     await tenant.api.merge_patch(
-        POLICIES, "default-policy", {"spec": {"ingress": [{}]}}, place, field_manager="a-hand"
+        POLICIES, "default-policy", {"spec": {"ingress": [{}]}}, namespace, field_manager="a-hand"
     )
     await mortal.dies_at("environments.policy.replace.before")
     await mortal.dies_at("environments.policy.replace.after")
-    assert (await tenant.api.get(POLICIES, "default-policy", place))["spec"] == before
+    assert (await tenant.api.get(POLICIES, "default-policy", namespace))["spec"] == before
 
     await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
     await mortal.dies_at("environments.cascade.before")
     await mortal.dies_at("environments.cascade.after")
     async with mortal.alive():
-        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(NAMESPACES, place)
-        await tenant.gone(PROJECTS, tenant.name, tenant.namespace)
+        await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.wait_deleted(NAMESPACES, namespace)
+        await tenant.wait_deleted(PROJECTS, tenant.name, tenant.namespace)
 
 
-async def _has_job(tenant: EnvironmentHarness, place: str) -> bool:
-    return bool(await tenant.api.list(JOBS, place))
+async def _has_job(tenant: EnvironmentHarness, namespace: str) -> bool:
+    return bool(await tenant.api.list(JOBS, namespace))
 
 
 async def _serves(tenant: EnvironmentHarness, revision: int) -> bool:
@@ -282,8 +282,8 @@ async def _serves(tenant: EnvironmentHarness, revision: int) -> bool:
 def _nothing_was_left_out(visited: Path) -> None:
     """The lists above hold every place of a pass."""
     passed = {
-        place
-        for place in visited.read_text().split()
-        if place.startswith(("environments.", "runtime."))
+        failpoint
+        for failpoint in visited.read_text().split()
+        if failpoint.startswith(("environments.", "runtime."))
     }
     assert passed == {*MAKING, *CHANGING, *OPENING, *ENDING}

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, TARGET
 from tests.support.strategies.batched import (
     balanced_column,
     choices,
@@ -97,7 +97,7 @@ def _bent(said: tuple[Any, ...], way: list[int], value: Any) -> Object:
     return obj
 
 
-TARGET = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+SCALER_SPEC = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
 SOUND = [
     written.deployment(),
     written.stateful_set(volumeClaimTemplates=[{"metadata": {"name": "d"}, "spec": {}}]),
@@ -109,7 +109,7 @@ SOUND = [
     written.make_object("v1", "ServiceAccount", "worker"),
     written.make_object("v1", "PersistentVolumeClaim", "data", spec={}),
     written.make_object("v1", "Pod", "p", spec=written.pod_spec(serviceAccountName="worker")),
-    written.make_object("autoscaling/v2", "HorizontalPodAutoscaler", "h", spec=TARGET),
+    written.make_object("autoscaling/v2", "HorizontalPodAutoscaler", "h", spec=SCALER_SPEC),
     written.make_object("policy/v1", "PodDisruptionBudget", "b", spec={"minAvailable": 1}),
     written.deployment("limits", written.container(resources={"requests": {"cpu": 1}})),
 ]
@@ -127,7 +127,7 @@ PROJECTS = st.lists(st.sampled_from(SOUND) | BENT, max_size=4, unique_by=id) | s
 
 def _attempt(objects: list[Object]) -> Bundle | BundleRefused:
     try:
-        return written.build_bundle(objects, PLACE)
+        return written.build_bundle(objects, TARGET)
     except BundleRefused as refusal:
         return refusal
 
@@ -135,7 +135,7 @@ def _attempt(objects: list[Object]) -> Bundle | BundleRefused:
 def _marked(obj: Object) -> bool:
     metadata = obj["metadata"]
     return (
-        metadata["namespace"] == PLACE.namespace
+        metadata["namespace"] == TARGET.namespace
         and OWNER.labels.items() <= metadata["labels"].items()
         and OWNER.annotations.items() <= metadata["annotations"].items()
         and not metadata.keys() & {"ownerReferences", "finalizers", "uid", "managedFields"}
@@ -186,7 +186,7 @@ def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) 
         assert _is_clean(obj["metadata"]["labels"], OWNER.labels)
         assert _is_clean(obj["metadata"]["annotations"], OWNER.annotations)
         assert list(shapes.shape_faults(obj)) == []
-        assert list(field_rules.field_violations(obj, accounts, written.REACH)) == []
+        assert list(field_rules.field_violations(obj, accounts, written.CLUSTER_ACCESS)) == []
         assert not kinds.is_reserved(member.kind, member.name)
         spec = kinds.pod_spec(obj)
         assert spec is None or spec["automountServiceAccountToken"] is False

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, TARGET
 from tests.support.strategies.batched import balanced_column, row, rows
 from windlass.environments import inventory, phase
 from windlass.environments.bundle.bundle import Bundle, Member
@@ -110,7 +110,7 @@ class World:
 
 @cache
 def _bundle(chosen: tuple[int, ...]) -> Bundle:
-    return written.build_bundle([POOL[index] for index in chosen], PLACE)
+    return written.build_bundle([POOL[index] for index in chosen], TARGET)
 
 
 ORDERS = [

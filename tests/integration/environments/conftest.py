@@ -1,4 +1,4 @@
-"""A tenant with a repository on the shared control plane."""
+"""A tenant namespace with a repository on the shared control plane."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def cluster(quiet_cluster: LocalCluster) -> LocalCluster:
 
 @pytest.fixture(scope="session")
 def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
-    """A git server that every test of this room shares."""
-    with running_git_server(tmp_path_factory.mktemp("previews")) as served:
-        yield served
+    """A git server that all tests of environments share."""
+    with running_git_server(tmp_path_factory.mktemp("previews")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -46,16 +46,16 @@ async def tenant(
     preview_host: RunningGitServer,
     tmp_path: Path,
 ) -> AsyncIterator[EnvironmentHarness]:
-    """A namespace of the test's own with a repository and nobody working on it yet."""
+    """A namespace of the test's own with a repository; the controller is not started yet."""
     async with environment_harness(
         cluster, namespace, preview_host, tmp_path, kubeconfig=installed_operator
-    ) as found:
-        yield found
+    ) as harness:
+        yield harness
 
 
 @pytest.fixture
 def other_namespace(cluster: LocalCluster) -> Iterator[str]:
-    """One more namespace, of another tenant or of nobody."""
+    """A second namespace, which belongs to no Environment."""
     from tests.support.cluster import control_plane as support
 
     with support.fresh_namespace(cluster) as name:

@@ -1,4 +1,4 @@
-"""What a commit brings into the cluster, what is refused, and what goes again."""
+"""Objects that a commit brings into the cluster, refuses, and prunes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _PATIENT = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
     "metadata": {"name": "patient"},
-    "provisioner": "example.com/nobody",
+    "provisioner": "example.com/none",
     "volumeBindingMode": "WaitForFirstConsumer",
 }
-_OFFENDERS = """
+_FORBIDDEN = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: all-of-it}
@@ -59,25 +59,25 @@ metadata: {name: things.example.com}
 
 @pytest.mark.scenario("E68")
 async def test_one_forbidden_kind_keeps_the_whole_bundle_out(tenant: EnvironmentHarness) -> None:
-    """All offenders are named at once, and nothing reaches the API server."""
-    tenant.commit({"deploy/all.yaml": _OFFENDERS + CONFIG_MAP})
+    """All forbidden objects are named at once, and nothing is applied."""
+    tenant.commit({"deploy/all.yaml": _FORBIDDEN + CONFIG_MAP})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.phase("Failed")
-        place = await tenant.place()
-    rows = {row["type"]: row for row in found["status"]["conditions"]}
+        environment = await tenant.phase("Failed")
+        namespace = await tenant.environment_namespace()
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
     assert rows["DeploymentReady"]["reason"] == "KindNotAllowed"
-    for offender in ("all-of-it", "mine", "things.example.com"):
-        assert offender in found["status"]["message"]
-    names = {row["metadata"]["name"] for row in await tenant.api.list(CONFIG_MAPS, place)}
+    for name in ("all-of-it", "mine", "things.example.com"):
+        assert name in environment["status"]["message"]
+    names = {row["metadata"]["name"] for row in await tenant.api.list(CONFIG_MAPS, namespace)}
     assert names <= {"kube-root-ca.crt"}
 
 
 @pytest.mark.scenario("E69")
-async def test_a_bundle_stays_in_its_namespace_and_off_our_names(
+async def test_a_bundle_stays_in_its_namespace_and_off_reserved_names(
     tenant: EnvironmentHarness,
 ) -> None:
-    """A foreign namespace becomes ours, our labels are dropped, our names are refused."""
+    """A foreign namespace is replaced, reserved labels are dropped, reserved names refused."""
     astray = CONFIG_MAP.replace(
         "{name: settings}",
         "{name: settings, namespace: kube-system, labels: {kept: 'yes', "
@@ -87,27 +87,27 @@ async def test_a_bundle_stays_in_its_namespace_and_off_our_names(
     tenant.commit({"deploy/all.yaml": astray})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.phase("Ready")
-        place = await tenant.place()
-        applied = await tenant.api.get(CONFIG_MAPS, "settings", place)
+        environment = await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
         labels = applied["metadata"]["labels"]
         assert labels["kept"] == "yes"
-        assert labels["catalyst.dev/environment-uid"] == found["metadata"]["uid"]
+        assert labels["catalyst.dev/environment-uid"] == environment["metadata"]["uid"]
         assert not [name for name in labels if name.startswith("pod-security")]
-        assert "kube-system" in str(found["status"]["unsupported"])
-        before = await tenant.api.get(QUOTAS, "default-quota", place)
+        assert "kube-system" in str(environment["status"]["unsupported"])
+        before = await tenant.api.get(QUOTAS, "default-quota", namespace)
         tenant.commit({"deploy/all.yaml": astray + quota})
         refused = await tenant.condition("DeploymentReady", "NameReserved")
-        after = await tenant.api.get(QUOTAS, "default-quota", place)
+        after = await tenant.api.get(QUOTAS, "default-quota", namespace)
     assert after["spec"] == before["spec"]
     assert refused["status"]["phase"] == "Failed"
-    assert refused["status"]["serving"] == found["status"]["serving"]
+    assert refused["status"]["serving"] == environment["status"]["serving"]
     assert "still serving" in refused["status"]["message"]
 
 
 @pytest.mark.scenario("E70")
-async def test_what_leaves_the_source_leaves_the_cluster(tenant: EnvironmentHarness) -> None:
-    """Objects and fields go, volumes stay; a Secret is made, changed and removed unseen."""
+async def test_objects_removed_from_the_source_are_pruned(tenant: EnvironmentHarness) -> None:
+    """Objects and fields are removed, claims stay; a Secret is created, changed, pruned."""
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {a: one}\n"
     full = CONFIG_MAP.replace("colour: blue", "colour: blue, size: big")
     tenant.commit({"deploy/a.yaml": "---\n".join((full, SERVICE, _CLAIM)) + secret})
@@ -116,21 +116,21 @@ async def test_what_leaves_the_source_leaves_the_cluster(tenant: EnvironmentHarn
         await tenant.apply(tenant.project(), tenant.environment())
         refused = await tenant.phase("Failed")
         assert "PersistentVolumeClaim/data spec.storageClassName" in refused["status"]["message"]
-        # Its class comes later; a claim may be pending where that waits for a pod.
+        # The claim stays pending: its class waits for a pod. That counts as ready.
         await tenant.api.apply(_CLASSES, _PATIENT, field_manager=MANAGER)
         await tenant.phase("Ready")
-        place = await tenant.place()
-        made = await tenant.api.get(SECRETS, "key", place)
-        assert base64.b64decode(made["data"]["a"]) == b"one"
+        namespace = await tenant.environment_namespace()
+        live_secret = await tenant.api.get(SECRETS, "key", namespace)
+        assert base64.b64decode(live_secret["data"]["a"]) == b"one"
         tenant.commit({"deploy/a.yaml": CONFIG_MAP + secret.replace("one", "two")})
-        await tenant.gone(_SERVICES, "web", place)
-        settings = await tenant.api.get(CONFIG_MAPS, "settings", place)
+        await tenant.wait_deleted(_SERVICES, "web", namespace)
+        settings = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
         assert settings["data"] == {"colour": "blue"}
-        made = await tenant.api.get(SECRETS, "key", place)
-        assert base64.b64decode(made["data"]["a"]) == b"two"
-        await tenant.api.get(CLAIMS, "data", place)
+        live_secret = await tenant.api.get(SECRETS, "key", namespace)
+        assert base64.b64decode(live_secret["data"]["a"]) == b"two"
+        await tenant.api.get(CLAIMS, "data", namespace)
         tenant.commit({"deploy/a.yaml": CONFIG_MAP})
-        await tenant.gone(SECRETS, "key", place)
+        await tenant.wait_deleted(SECRETS, "key", namespace)
 
         async def third() -> bool:
             return bool((await tenant.get())["status"]["serving"]["revision"] == 3)
@@ -139,52 +139,54 @@ async def test_what_leaves_the_source_leaves_the_cluster(tenant: EnvironmentHarn
     await tenant.api.delete(_CLASSES, "patient")
 
 
-async def test_a_namespace_that_somebody_deleted_comes_back_whole(
+async def test_a_deleted_namespace_is_created_again_completely(
     tenant: EnvironmentHarness,
 ) -> None:
-    """Also the Secret, which nobody watches."""
+    """Including Secrets, which are not watched."""
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {a: one}\n"
     tenant.commit({"deploy/all.yaml": CONFIG_MAP + secret})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         before = await tenant.phase("Ready")
-        place = await tenant.place()
-        await tenant.api.delete(NAMESPACES, place)
+        namespace = await tenant.environment_namespace()
+        await tenant.api.delete(NAMESPACES, namespace)
 
-        async def again() -> bool:
+        async def recreated() -> bool:
             status = (await tenant.get())["status"]
             is_new = status["namespaceUID"] != before["status"]["namespaceUID"]
             return bool(is_new and status["phase"] == "Ready")
 
-        await eventually(again, "a new namespace", seconds=40.0)
-        await tenant.api.get(SECRETS, "key", place)
+        await eventually(recreated, "a new namespace", seconds=40.0)
+        await tenant.api.get(SECRETS, "key", namespace)
 
 
 @pytest.mark.scenario("E72")
-async def test_what_cannot_be_changed_in_place_is_made_anew(tenant: EnvironmentHarness) -> None:
-    """A Deployment's selector is such a field; a StatefulSet's volumes are kept instead."""
+async def test_an_object_with_a_changed_immutable_field_is_recreated(
+    tenant: EnvironmentHarness,
+) -> None:
+    """For a Deployment's selector; a StatefulSet is refused, because of its volumes."""
     tenant.commit({"deploy/all.yaml": deployment()})
     changed = deployment().replace('"app":"web"', '"app":"web","tier":"front"')
     stateful = deployment("db").replace("Deployment", "StatefulSet")
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.started()
-        place = await tenant.place()
-        before = await tenant.api.get(DEPLOYMENTS, "web", place)
+        await tenant.wait_running()
+        namespace = await tenant.environment_namespace()
+        before = await tenant.api.get(DEPLOYMENTS, "web", namespace)
         second = tenant.commit({"deploy/all.yaml": changed})
 
-        async def anew() -> bool:
-            found = await tenant.api.list(DEPLOYMENTS, place)
-            return any(row["metadata"]["uid"] != before["metadata"]["uid"] for row in found)
+        async def recreated() -> bool:
+            deployments = await tenant.api.list(DEPLOYMENTS, namespace)
+            return any(row["metadata"]["uid"] != before["metadata"]["uid"] for row in deployments)
 
-        await eventually(anew, "another Deployment")
-        await tenant.started(commit=second)
+        await eventually(recreated, "another Deployment")
+        await tenant.wait_running(commit=second)
         third = tenant.commit({"deploy/db.yaml": stateful})
-        await tenant.started(commit=third)
+        await tenant.wait_running(commit=third)
         tenant.commit({"deploy/db.yaml": stateful.replace('"app":"db"', '"app":"base"')})
-        found = await tenant.condition("DeploymentReady", "ImmutableField")
-    assert "spec" in found["status"]["message"]
-    assert "catalyst.dev/recreate" in found["status"]["message"]
+        environment = await tenant.condition("DeploymentReady", "ImmutableField")
+    assert "spec" in environment["status"]["message"]
+    assert "catalyst.dev/recreate" in environment["status"]["message"]
 
 
 _JOB = {
@@ -208,25 +210,25 @@ _JOB = {
 }
 
 
-async def test_a_job_that_changes_is_made_anew(tenant: EnvironmentHarness) -> None:
-    """However long the words are in which the API server refuses to change it."""
+async def test_a_changed_job_is_recreated(tenant: EnvironmentHarness) -> None:
+    """However long the message is with which the API server refuses to change it."""
     tenant.commit({"deploy/all.yaml": json.dumps(_JOB)})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Deploying")
-        place = await tenant.place()
-        before = await tenant.api.get(_JOBS, "once", place)
+        namespace = await tenant.environment_namespace()
+        before = await tenant.api.get(_JOBS, "once", namespace)
         tenant.commit({"deploy/all.yaml": json.dumps(_JOB).replace("once:1", "once:2")})
 
-        async def anew() -> bool:
-            found = await tenant.api.list(_JOBS, place)
-            return any(row["metadata"]["uid"] != before["metadata"]["uid"] for row in found)
+        async def recreated() -> bool:
+            jobs = await tenant.api.list(_JOBS, namespace)
+            return any(row["metadata"]["uid"] != before["metadata"]["uid"] for row in jobs)
 
-        await eventually(anew, "another Job")
+        await eventually(recreated, "another Job")
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "message"),
     [
         (deployment().replace('"spec":{"replicas"', '"spec":{"nonsense":1,"replicas"'), "spec.non"),
         (deployment().replace('"replicas":1', '"replicas":"hunter2"'), "spec.replicas: must be"),
@@ -238,17 +240,17 @@ async def test_a_job_that_changes_is_made_anew(tenant: EnvironmentHarness) -> No
         (deployment(ports=[{"name": "web"}]), "ports[0].containerPort"),
     ],
 )
-async def test_what_does_not_fit_the_schema_is_for_a_person(
-    tenant: EnvironmentHarness, manifest: str, told: str
+async def test_an_object_that_does_not_fit_its_schema_fails(
+    tenant: EnvironmentHarness, manifest: str, message: str
 ) -> None:
-    """File, object and field are named, what stands there is not, and nobody tries for ever."""
+    """File, object and field are named, the value is not; the step is not retried for ever."""
     tenant.commit({"deploy/all.yaml": manifest})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.condition("DeploymentReady", "ConfigInvalid")
-    assert found["status"]["phase"] == "Failed"
-    assert "deploy/all.yaml, Deployment/web" in found["status"]["message"]
-    assert told in found["status"]["message"]
-    assert not any(value in str(found["status"]) for value in ("hunter2", "4711"))
-    step = {row["name"]: row["state"] for row in found["status"]["steps"]}
+        environment = await tenant.condition("DeploymentReady", "ConfigInvalid")
+    assert environment["status"]["phase"] == "Failed"
+    assert "deploy/all.yaml, Deployment/web" in environment["status"]["message"]
+    assert message in environment["status"]["message"]
+    assert not any(value in str(environment["status"]) for value in ("hunter2", "4711"))
+    step = {row["name"]: row["state"] for row in environment["status"]["steps"]}
     assert (step["prepare"], step["workloads"]) == ("Succeeded", "Failed")

@@ -1,4 +1,4 @@
-"""Whoever has what is wished costs nothing, and however it got there does not matter."""
+"""A converged Environment costs nothing, and its state does not depend on its history."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from windlass.environments.namespace.naming import NamingRules
 pytestmark = pytest.mark.cluster
 
 
-async def _versions(tenant: EnvironmentHarness, place: str) -> dict[tuple[str, str], str]:
-    found = {
+async def _versions(tenant: EnvironmentHarness, name: str) -> dict[tuple[str, str], str]:
+    versions = {
         (gvr.resource, row["metadata"]["name"]): row["metadata"]["resourceVersion"]
         for gvr in KINDS
-        for row in await tenant.api.list(gvr, place)
+        for row in await tenant.api.list(gvr, name)
     }
-    namespace = await tenant.api.get(NAMESPACES, place)
-    own = await tenant.get()
+    namespace = await tenant.api.get(NAMESPACES, name)
+    environment = await tenant.get()
     return {
-        **found,
-        ("namespaces", place): namespace["metadata"]["resourceVersion"],
-        ("environments", "one"): own["metadata"]["resourceVersion"],
+        **versions,
+        ("namespaces", name): namespace["metadata"]["resourceVersion"],
+        ("environments", "one"): environment["metadata"]["resourceVersion"],
     }
 
 
 @pytest.mark.scenario("E19")
 @pytest.mark.parametrize("is_plain", [False, True])
-async def test_twenty_passes_over_a_converged_one_ask_and_write_nothing(
+async def test_twenty_reconciles_of_a_converged_environment_send_no_request(
     tenant: EnvironmentHarness, is_plain: bool
 ) -> None:
     """Not one request, not one new version; also not after a restart, statuses included."""
@@ -50,36 +50,40 @@ async def test_twenty_passes_over_a_converged_one_ask_and_write_nothing(
     naming = NamingRules(plain_namespaces=plain)
     async with tenant.running(naming=naming, poll_seconds=3600.0):
         await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.started()
-        place = await tenant.place()
+        await tenant.wait_running()
+        namespace = await tenant.environment_namespace()
     async with tenant.running(naming=naming, poll_seconds=3600.0) as controller:
-        await tenant.passes(controller, 2)
-        before = await _versions(tenant, place)
-        tenant.connection.made.clear()
-        await tenant.passes(controller, 20)
-        assert not tenant.connection.about(place, tenant.namespace)
-        assert await _versions(tenant, place) == before
+        await tenant.reconcile_times(controller, 2)
+        before = await _versions(tenant, namespace)
+        tenant.connection.recorded.clear()
+        await tenant.reconcile_times(controller, 20)
+        assert not tenant.connection.requests_for(namespace, tenant.namespace)
+        assert await _versions(tenant, namespace) == before
 
 
 async def test_a_restart_writes_nothing(tenant: EnvironmentHarness) -> None:
-    """A new process finds everything as it should be, by the cluster's own word."""
+    """A new process finds no difference between desired and live objects."""
     tenant.commit({"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.started()
-        place = await tenant.place()
-        await tenant.poke()
-    before = await _versions(tenant, place)
-    tenant.connection.made.clear()
+        await tenant.wait_running()
+        namespace = await tenant.environment_namespace()
+        await tenant.request_reconcile()
+    before = await _versions(tenant, namespace)
+    tenant.connection.recorded.clear()
     async with tenant.running() as controller:
-        await tenant.passes(controller, 3)
-    writes = [one for one in tenant.connection.about(place, tenant.namespace) if one.is_write]
+        await tenant.reconcile_times(controller, 3)
+    writes = [
+        request
+        for request in tenant.connection.requests_for(namespace, tenant.namespace)
+        if request.is_write
+    ]
     assert not writes
-    assert await _versions(tenant, place) == before
+    assert await _versions(tenant, namespace) == before
 
 
 class _Walk:
-    """Random changes of everything a person may change."""
+    """Random changes of everything a user may change."""
 
     def __init__(self, tenant: EnvironmentHarness, source: random.Random) -> None:
         self.tenant = tenant
@@ -90,7 +94,18 @@ class _Walk:
 
     async def step(self) -> str:
         name = self.source.choice(
-            ["quota", "limits", "door", "web", "files", "files", "branch", "revert", "pin", "edit"]
+            [
+                "quota",
+                "limits",
+                "egress",
+                "web",
+                "files",
+                "files",
+                "branch",
+                "revert",
+                "pin",
+                "edit",
+            ]
         )
         await getattr(self, f"_{name}")()
         await self.tenant.apply(
@@ -104,9 +119,9 @@ class _Walk:
     async def _limits(self) -> None:
         self.project["resources"] = {"defaultQuota": {"services": self.source.randint(3, 9)}}
 
-    async def _door(self) -> None:
-        doors = [{"name": f"door{n}", "cidrs": [f"192.0.2.{n}/32"]} for n in range(4)]
-        chosen = self.source.sample(doors, self.source.randint(0, 3))
+    async def _egress(self) -> None:
+        rules = [{"name": f"rule{n}", "cidrs": [f"192.0.2.{n}/32"]} for n in range(4)]
+        chosen = self.source.sample(rules, self.source.randint(0, 3))
         web = self.project.get("network", {}).get("webEgress", "Public")
         self.project["network"] = {"webEgress": web, "egress": chosen}
 
@@ -144,14 +159,14 @@ class _Walk:
             chosen.pop(self.source.choice(sorted(chosen)))
 
     async def _edit(self) -> None:
-        """Somebody works in the namespace by hand."""
+        """A user deletes an object of the isolation."""
         with contextlib.suppress(Exception):
-            place = await self.tenant.place()
-            victim = self.source.choice([(QUOTAS, "default-quota"), (POLICIES, "default-policy")])
-            await self.tenant.api.delete(*victim, place)
+            namespace = await self.tenant.environment_namespace()
+            deleted = self.source.choice([(QUOTAS, "default-quota"), (POLICIES, "default-policy")])
+            await self.tenant.api.delete(*deleted, namespace)
 
     async def settle(self) -> None:
-        """End in something that can run."""
+        """End with a spec and a commit that can become ready."""
         self.environment.pop("sources", None)
         self.files = {"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))}
         self.tenant.commit(self.files)
@@ -161,8 +176,10 @@ class _Walk:
 
 
 @pytest.mark.scenario("E124")
-async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: EnvironmentHarness) -> None:
-    """Changes, reverts, hands in the namespace, restarts: the end depends on the last wish."""
+async def test_any_history_ends_in_the_state_of_a_new_environment(
+    tenant: EnvironmentHarness,
+) -> None:
+    """After changes, reverts, edits and restarts, the state depends on the last spec alone."""
     seed = random.randrange(2**32)
     walk = _Walk(tenant, random.Random(seed))
     taken: list[str] = []
@@ -171,14 +188,14 @@ async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: EnvironmentHarn
             for _ in range(5):
                 taken.append(await walk.step())
                 if walk.source.random() < 0.4:
-                    await tenant.poke()
+                    await tenant.request_reconcile()
     async with tenant.running(poll_seconds=0.3):
         await walk.settle()
-        await tenant.poke()
-        await tenant.started()
+        await tenant.request_reconcile()
+        await tenant.wait_running()
         copy = tenant.environment("two", **walk.environment)
         await tenant.apply(copy)
-        await tenant.started("two")
+        await tenant.wait_running("two")
         story = f"seed {seed}: {taken}"
 
         async def equal() -> bool:

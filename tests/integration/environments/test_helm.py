@@ -47,8 +47,8 @@ def _hook(name: str, kind: str) -> str:
 
 
 @pytest.mark.scenario("E64")
-async def test_a_chart_becomes_its_objects(tmp_path: Path) -> None:
-    """It sees its release and values, later ones win; it sees no cluster, no host, no file."""
+async def test_a_chart_is_rendered_to_its_objects(tmp_path: Path) -> None:
+    """It gets release and values, later ones win; no access to cluster, DNS or files."""
     files = chart(
         {
             "seen.yaml": _SEEN,
@@ -61,11 +61,11 @@ async def test_a_chart_becomes_its_objects(tmp_path: Path) -> None:
     values = [b"second: a\nthird: a\n", json.dumps({"third": "b"}).encode()]
     rendered, again = await helm(tmp_path).template(files, values, RELEASE)
     assert rendered == again
-    found = {one["metadata"]["name"]: one for one in yaml.safe_load_all(rendered)}
-    assert set(found) == {"seen", "migrate", "try"}
-    assert found["migrate"]["metadata"]["annotations"] == {"helm.sh/hook": "pre-install"}
-    assert found["seen"]["metadata"]["namespace"] == "demo-ns"
-    assert found["seen"]["data"] == {
+    objects = {obj["metadata"]["name"]: obj for obj in yaml.safe_load_all(rendered)}
+    assert set(objects) == {"seen", "migrate", "try"}
+    assert objects["migrate"]["metadata"]["annotations"] == {"helm.sh/hook": "pre-install"}
+    assert objects["seen"]["metadata"]["namespace"] == "demo-ns"
+    assert objects["seen"]["data"] == {
         "release": "demo",
         "kube": "v1.35.4",
         "widgets": "true",
@@ -125,10 +125,10 @@ _DEPENDENCY = (
         "long name",
     ],
 )
-async def test_what_is_wrong_with_a_chart_is_said(
+async def test_the_fault_of_a_chart_is_reported(
     tmp_path: Path, files: dict[str, bytes], words: str
 ) -> None:
-    """Helm's own last lines, without a word about where we put the chart."""
+    """The last lines of helm, without the directory of the render."""
     with pytest.raises(RenderRefused, match=f"(?s){words}") as refused:
         await helm(tmp_path).template(files, [], RELEASE)
     assert refused.value.reason == "RenderFailed"
@@ -147,8 +147,8 @@ async def test_what_is_wrong_with_a_chart_is_said(
         ),
     ],
 )
-async def test_a_bomb_is_too_large(tmp_path: Path, template: str, limits: dict[str, float]) -> None:
-    """Memory, output and time have an end, and nothing is left of them."""
+async def test_a_render_is_bounded(tmp_path: Path, template: str, limits: dict[str, float]) -> None:
+    """Memory, output and time are limited, and nothing is left behind."""
     with pytest.raises(RenderRefused) as refused:
         await helm(tmp_path, **limits).template(chart({"a.yaml": template}), [], RELEASE)
     assert refused.value.reason == "RenderTooLarge", str(refused.value)
@@ -163,16 +163,16 @@ async def test_without_helm_charts_are_refused(tmp_path: Path, program: str, wor
     assert stalled.value.reason == "SandboxUnavailable"
 
 
-async def test_a_cancelled_render_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_canceled_render_leaves_nothing(tmp_path: Path) -> None:
     """Neither a directory nor a process."""
     renders = tmp_path / "renders"
     slow = chart({"a.yaml": "{{ range until 30000 }}{{ range until 30000 }}{{ end }}{{ end }}"})
     rendering = asyncio.create_task(helm(tmp_path).template(slow, [], RELEASE))
 
-    async def begun() -> bool:
+    async def started() -> bool:
         return "helm" in _working_below(renders)
 
-    await eventually(begun, "helm runs")
+    await eventually(started, "helm runs")
     rendering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await rendering
@@ -189,7 +189,7 @@ async def test_slow_charts_of_one_namespace_delay_no_other(
     async def run(command: Sequence[str], **_: object) -> Ended:
         if "quick" not in command:
             await ended.wait()
-        return Ended(0, b"made", b"", overflowed=False)
+        return Ended(0, b"rendered", b"", overflowed=False)
 
     monkeypatch.setattr(module.child, "run", run)
     renderer = helm(tmp_path)
@@ -197,24 +197,24 @@ async def test_slow_charts_of_one_namespace_delay_no_other(
         slow = [asyncio.create_task(renderer.template({}, [], RELEASE)) for _ in range(20)]
     with fair_slots.namespace_context("quick"):
         release = dataclasses.replace(RELEASE, name="quick")
-        assert await renderer.template({}, [], release) == (b"made", b"made")
+        assert await renderer.template({}, [], release) == (b"rendered", b"rendered")
     assert not any(task.done() for task in slow)
     ended.set()
-    assert await asyncio.gather(*slow) == [(b"made", b"made")] * 20
+    assert await asyncio.gather(*slow) == [(b"rendered", b"rendered")] * 20
 
 
 def _working_below(directory: Path) -> list[str]:
     """The names of processes that work in `directory`."""
-    found = []
+    names = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if (process / "cwd").readlink().is_relative_to(directory):
-                found.append((process / "comm").read_text().strip())
-    return found
+                names.append((process / "comm").read_text().strip())
+    return names
 
 
-def test_what_a_killed_operator_left_is_removed(tmp_path: Path) -> None:
-    """The next one begins with an empty directory."""
+def test_renders_of_a_killed_operator_are_removed(tmp_path: Path) -> None:
+    """The next process starts with an empty directory."""
     left = tmp_path / "renders" / "windlass-git-4194305-x" / "chart"
     left.mkdir(parents=True)
     Helm("helm", RenderLimits(), tmp_path / "renders")

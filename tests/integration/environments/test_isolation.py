@@ -1,4 +1,4 @@
-"""Isolation against other writers: what opens it is closed, and whoever keeps on is named."""
+"""Isolation against other writers: drift is corrected, and a repeated writer is named."""
 
 from __future__ import annotations
 
@@ -26,94 +26,96 @@ _RESTORED_SECONDS = 5.0
 
 
 class Kubectl:
-    """A person with kubectl."""
+    """A user with kubectl."""
 
-    def __init__(self, desk: LocalCluster) -> None:
-        self._desk = desk
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
 
-    async def run(self, *words: str, stdin: str = "") -> None:
+    async def run(self, *arguments: str, stdin: str = "") -> None:
         process = await asyncio.create_subprocess_exec(
-            self._desk.kubectl,
-            f"--kubeconfig={self._desk.admin_kubeconfig}",
-            *words,
+            self._cluster.kubectl,
+            f"--kubeconfig={self._cluster.admin_kubeconfig}",
+            *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said, _ = await process.communicate(stdin.encode())
-        assert process.returncode == 0, said.decode()
+        output, _ = await process.communicate(stdin.encode())
+        assert process.returncode == 0, output.decode()
 
-    async def patch(self, kind: str, name: str, place: str, patch: dict[str, Any]) -> None:
-        await self.run("patch", kind, name, "-n", place, "--type=merge", "-p", json.dumps(patch))
+    async def patch(self, kind: str, name: str, namespace: str, patch: dict[str, Any]) -> None:
+        await self.run(
+            "patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(patch)
+        )
 
 
 @pytest.fixture
 def kubectl(cluster: LocalCluster) -> Kubectl:
-    """A person with every right."""
+    """A user with every right."""
     return Kubectl(cluster)
 
 
-async def _isolated(tenant: EnvironmentHarness, **spec: Any) -> str:
+async def _create_isolated(tenant: EnvironmentHarness, **spec: Any) -> str:
     """The namespace of an Environment whose isolation is in force."""
     await tenant.apply(tenant.project(), tenant.environment(**spec))
     await tenant.phase("Ready")
-    return await tenant.place()
+    return await tenant.environment_namespace()
 
 
-async def _becomes(
-    tenant: EnvironmentHarness, gvr: GVR, name: str, place: str, is_right: Callable[[Any], bool]
+async def _wait_restored(
+    tenant: EnvironmentHarness, gvr: GVR, name: str, namespace: str, is_right: Callable[[Any], bool]
 ) -> Any:
-    """The object, once it is as it should be, within the time that drift may last."""
+    """The object, once `is_right` holds, within the time that drift may last."""
 
-    async def look() -> Any:
+    async def poll() -> Any:
         try:
-            found = await tenant.api.get(gvr, name, place)
+            live = await tenant.api.get(gvr, name, namespace)
         except NotFound:
             return None
-        return found if is_right(found) else None
+        return live if is_right(live) else None
 
-    return await eventually(look, f"{name} is restored", seconds=_RESTORED_SECONDS)
+    return await eventually(poll, f"{name} is restored", seconds=_RESTORED_SECONDS)
 
 
 async def _notes(tenant: EnvironmentHarness, reason: str, number: int = 1) -> list[str]:
-    async def look() -> list[str]:
+    async def poll() -> list[str]:
         notes = [event["note"] for event in await tenant.events(reason)]
         return sorted(notes) if len(notes) >= number else []
 
-    return list(await eventually(look, f"{number} Events {reason}"))
+    return list(await eventually(poll, f"{number} Events {reason}"))
 
 
 @pytest.mark.scenario("E36")
-async def test_rules_that_a_hand_adds_to_a_policy_are_removed(
+async def test_rules_that_a_user_adds_to_a_policy_are_removed(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """`kubectl patch` opens default-policy with fields nobody owned; they go, with an Event."""
+    """`kubectl patch` opens default-policy by unowned fields; they are removed, with an Event."""
     async with tenant.running():
-        place = await _isolated(tenant)
-        before = await tenant.api.get(POLICIES, "default-policy", place)
-        await kubectl.patch("netpol", "default-policy", place, _OPEN)
-        await _becomes(
+        namespace = await _create_isolated(tenant)
+        before = await tenant.api.get(POLICIES, "default-policy", namespace)
+        await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+        await _wait_restored(
             tenant,
             POLICIES,
             "default-policy",
-            place,
-            lambda found: bool(found["spec"] == before["spec"]),
+            namespace,
+            lambda live: bool(live["spec"] == before["spec"]),
         )
         assert await _notes(tenant, "DriftCorrected") == [
             "Drift corrected: NetworkPolicy default-policy (changed by kubectl-patch)"
         ]
-        await tenant.poke()
-        found = await tenant.phase("Ready")
-    rows = {row["type"]: row for row in found["status"]["conditions"]}
+        await tenant.request_reconcile()
+        environment = await tenant.phase("Ready")
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
     assert rows["PoliciesReady"]["reason"] == "PoliciesApplied"
 
 
 @pytest.mark.scenario("E36")
-async def test_everything_that_isolates_is_ours_as_a_whole(
+async def test_the_operator_owns_every_field_of_the_isolation(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """Selector, quota, limits and binding: each addition goes, labels of others stay."""
-    mine = {"metadata": {"labels": {"team.example/cost": "42"}}}
+    """Selector, quota, limits and binding: each addition is removed, labels of others stay."""
+    label = {"metadata": {"labels": {"team.example/cost": "42"}}}
     everywhere = [{"podSelector": {}, "namespaceSelector": {}}]
     edits: list[tuple[GVR, str, dict[str, Any]]] = [
         (POLICIES, "allow-same-namespace", {"spec": {"ingress": [{"from": everywhere}]}}),
@@ -131,64 +133,70 @@ async def test_everything_that_isolates_is_ours_as_a_whole(
         ),
     ]
     async with tenant.running():
-        place = await _isolated(tenant)
-        before = [await tenant.api.get(gvr, name, place) for gvr, name, _ in edits]
+        namespace = await _create_isolated(tenant)
+        before = [await tenant.api.get(gvr, name, namespace) for gvr, name, _ in edits]
         for gvr, name, edit in edits:
-            await kubectl.patch(gvr.resource, name, place, {**edit, **mine})
-        for (gvr, name, _), there in zip(edits, before, strict=True):
-            kept = await _becomes(
+            await kubectl.patch(gvr.resource, name, namespace, {**edit, **label})
+        for (gvr, name, _), original in zip(edits, before, strict=True):
+            restored = await _wait_restored(
                 tenant,
                 gvr,
                 name,
-                place,
-                lambda found, there=there: (
-                    drift_rules.exclusive_content(found) == drift_rules.exclusive_content(there)
+                namespace,
+                lambda live, original=original: (
+                    drift_rules.exclusive_content(live) == drift_rules.exclusive_content(original)
                 ),
             )
-            assert kept["metadata"]["labels"]["team.example/cost"] == "42"
+            assert restored["metadata"]["labels"]["team.example/cost"] == "42"
         await _notes(tenant, "DriftCorrected", len(edits))
 
 
-async def test_what_was_opened_while_nobody_looked_is_closed(
+async def test_drift_from_before_a_restart_is_corrected(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """A restart finds the edit, restores it and says who made it; a second pass writes nothing."""
+    """A restart reverts the edit and reports its author; the next reconcile writes nothing."""
     async with tenant.running():
-        place = await _isolated(tenant)
-    await kubectl.patch("netpol", "default-policy", place, _OPEN)
-    before = await tenant.api.get(QUOTAS, "default-quota", place)
-    await tenant.api.delete(QUOTAS, "default-quota", place)
-    # Scopes cannot be changed; one that counts nothing takes a new object.
+        namespace = await _create_isolated(tenant)
+    await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+    before = await tenant.api.get(QUOTAS, "default-quota", namespace)
+    await tenant.api.delete(QUOTAS, "default-quota", namespace)
+    # Scopes are immutable: a quota with a scope has to be replaced.
     scoped = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": "default-quota", "namespace": place},
+        "metadata": {"name": "default-quota", "namespace": namespace},
         "spec": {"hard": {"pods": "1000"}, "scopes": ["BestEffort"]},
     }
     await kubectl.run("create", "-f", "-", stdin=json.dumps(scoped))
     async with tenant.running() as controller:
-        await _becomes(
-            tenant, POLICIES, "default-policy", place, lambda found: "ingress" not in found["spec"]
+        await _wait_restored(
+            tenant,
+            POLICIES,
+            "default-policy",
+            namespace,
+            lambda live: "ingress" not in live["spec"],
         )
-        await _becomes(
+        await _wait_restored(
             tenant,
             QUOTAS,
             "default-quota",
-            place,
-            lambda found: bool(found["spec"] == before["spec"]),
+            namespace,
+            lambda live: bool(live["spec"] == before["spec"]),
         )
         assert len(await _notes(tenant, "DriftCorrected")) >= 1
         await tenant.phase("Ready")
-        await tenant.passes(controller, 2)
-        tenant.connection.made.clear()
-        await tenant.passes(controller, 3)
-        assert not [one for one in tenant.connection.about(place) if one.is_write]
+        await tenant.reconcile_times(controller, 2)
+        tenant.connection.recorded.clear()
+        await tenant.reconcile_times(controller, 3)
+        assert not [
+            request for request in tenant.connection.requests_for(namespace) if request.is_write
+        ]
 
 
-async def test_forms_that_the_server_completes_are_no_drift(
+async def test_defaults_of_the_api_server_are_no_drift(
     tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Defaults, empty members and other spellings of an amount are written once, then never."""
+    """Defaults, empty members and other spellings of a quantity are written once only."""
     computed = quota.container_limit_range
 
     def incomplete(*arguments: Any) -> dict[str, dict[str, str]]:
@@ -199,98 +207,104 @@ async def test_forms_that_the_server_completes_are_no_drift(
     # The API server fills both in from the maximum.
     monkeypatch.setattr(quota, "container_limit_range", incomplete)
     peer = {"podSelector": {"matchLabels": {}}, "namespaceSelector": {}}
-    surroundings = ClusterNetwork(dns_peers=(peer,))
+    cluster_network = ClusterNetwork(dns_peers=(peer,))
     project = tenant.project(resources={"defaultQuota": {"cpu": "2000m"}})
     for _ in range(2):
-        async with tenant.running(network=surroundings, poll_seconds=3600.0) as controller:
+        async with tenant.running(network=cluster_network, poll_seconds=3600.0) as controller:
             await tenant.apply(project, tenant.environment())
             await tenant.phase("Ready")
-            await tenant.passes(controller, 2)
-            tenant.connection.made.clear()
-            await tenant.passes(controller, 3)
-            place = await tenant.place()
-            assert not [one for one in tenant.connection.about(place) if one.is_write]
+            await tenant.reconcile_times(controller, 2)
+            tenant.connection.recorded.clear()
+            await tenant.reconcile_times(controller, 3)
+            namespace = await tenant.environment_namespace()
+            assert not [
+                request for request in tenant.connection.requests_for(namespace) if request.is_write
+            ]
     assert [event["note"] for event in await tenant.events("DriftCorrected")] == []
 
 
-async def test_whoever_keeps_changing_the_isolation_is_named(
+async def test_a_writer_that_keeps_changing_the_isolation_is_named(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """After five restorations: Contested with the manager and the remedy, and still restored."""
+    """After five corrections: Contested with field manager and remedy; still corrected."""
     async with tenant.running():
-        place = await _isolated(tenant)
+        namespace = await _create_isolated(tenant)
         for _ in range(drift_rules.CONTESTED_AFTER):
-            await kubectl.patch("netpol", "default-policy", place, _OPEN)
-            await _becomes(
+            await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+            await _wait_restored(
                 tenant,
                 POLICIES,
                 "default-policy",
-                place,
-                lambda found: "ingress" not in found["spec"],
+                namespace,
+                lambda live: "ingress" not in live["spec"],
             )
-        found = await tenant.condition("PoliciesReady", "Contested")
-        await kubectl.patch("netpol", "default-policy", place, _OPEN)
-        await _becomes(
-            tenant, POLICIES, "default-policy", place, lambda found: "ingress" not in found["spec"]
+        environment = await tenant.condition("PoliciesReady", "Contested")
+        await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+        await _wait_restored(
+            tenant,
+            POLICIES,
+            "default-policy",
+            namespace,
+            lambda live: "ingress" not in live["spec"],
         )
-    rows = {row["type"]: row for row in found["status"]["conditions"]}
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
     assert rows["Ready"]["status"] == "False"
     assert "NetworkPolicy default-policy" in rows["PoliciesReady"]["message"]
     assert "field manager kubectl-patch" in rows["PoliciesReady"]["message"]
     assert "spec.network of the Project" in rows["PoliciesReady"]["message"]
 
 
-def _policy(place: str, name: str, **spec: Any) -> str:
+def _policy(namespace: str, name: str, **spec: Any) -> str:
     return json.dumps(
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": {"name": name, "namespace": place},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {"podSelector": {}, "policyTypes": ["Ingress"], **spec},
         }
     )
 
 
-async def test_a_policy_that_somebody_adds_is_named(
+async def test_a_policy_that_another_client_adds_is_reported(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """Where code is trusted it stays, and PoliciesReady says that it is there."""
+    """In a trusted Environment it stays, and PoliciesReady names it."""
 
     async def message() -> str:
         rows = {row["type"]: row for row in (await tenant.get())["status"]["conditions"]}
         return str(rows["PoliciesReady"]["message"])
 
     async with tenant.running(poll_seconds=3600.0):
-        place = await _isolated(tenant)
-        await kubectl.run("create", "-f", "-", stdin=_policy(place, "open", ingress=[{}]))
+        namespace = await _create_isolated(tenant)
+        await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "open", ingress=[{}]))
 
         async def named() -> bool:
             return "NetworkPolicy not managed by windlass: open (by kubectl" in await message()
 
         await eventually(named, "the policy is named", seconds=_RESTORED_SECONDS)
         await tenant.phase("Ready")
-        await kubectl.run("delete", "netpol", "open", "-n", place)
+        await kubectl.run("delete", "netpol", "open", "-n", namespace)
 
-        async def forgotten() -> bool:
+        async def no_longer_named() -> bool:
             return "not managed" not in await message()
 
-        await eventually(forgotten, "it is no longer named", seconds=_RESTORED_SECONDS)
+        await eventually(no_longer_named, "it is no longer named", seconds=_RESTORED_SECONDS)
 
 
-async def test_untrusted_code_gets_no_policy_of_others_that_allows(
+async def test_an_untrusted_environment_loses_allowing_policies_of_others(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """What opens anything is removed with a Warning; what only denies stays and is named."""
+    """A policy that allows traffic is removed with a Warning; one that denies stays, reported."""
     async with tenant.running(poll_seconds=3600.0):
-        place = await _isolated(tenant, trust="untrusted")
-        await kubectl.run("create", "-f", "-", stdin=_policy(place, "deny"))
-        await kubectl.run("create", "-f", "-", stdin=_policy(place, "open", ingress=[{}]))
-        await tenant.gone(POLICIES, "open", place, seconds=_RESTORED_SECONDS)
+        namespace = await _create_isolated(tenant, trust="untrusted")
+        await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "deny"))
+        await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "open", ingress=[{}]))
+        await tenant.wait_deleted(POLICIES, "open", namespace, seconds=_RESTORED_SECONDS)
         [note] = await _notes(tenant, "PolicyRemoved")
-        await tenant.poke()
-        found = await tenant.phase("Ready")
-        await tenant.api.get(POLICIES, "deny", place)
-    rows = {row["type"]: row for row in found["status"]["conditions"]}
+        await tenant.request_reconcile()
+        environment = await tenant.phase("Ready")
+        await tenant.api.get(POLICIES, "deny", namespace)
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
     assert note.startswith("Removed NetworkPolicy open (added by kubectl")
     assert "deny (by kubectl" in rows["PoliciesReady"]["message"]
     [event] = await tenant.events("PolicyRemoved")
@@ -298,21 +312,24 @@ async def test_untrusted_code_gets_no_policy_of_others_that_allows(
 
 
 @pytest.mark.scenario("E34")
-async def test_a_quota_that_changes_is_no_alarm(tenant: EnvironmentHarness) -> None:
-    """Until the API server counts by the new one, nothing is reported but what was."""
+async def test_a_changed_quota_is_not_reported_as_a_failure(tenant: EnvironmentHarness) -> None:
+    """Until the API server enforces the new quota, the conditions stay as they were."""
     async with tenant.running(poll_seconds=3600.0):
-        place = await _isolated(tenant)
+        namespace = await _create_isolated(tenant)
         for pods in (11, 12):
-            tenant.connection.made.clear()
+            tenant.connection.recorded.clear()
             await tenant.apply(tenant.project(resources={"defaultQuota": {"pods": pods}}))
-            await _becomes(
+            await _wait_restored(
                 tenant,
                 QUOTAS,
                 "default-quota",
-                place,
-                lambda found, pods=pods: (found["status"]["hard"] or {})["pods"] == str(pods),
+                namespace,
+                lambda live, pods=pods: (live["status"]["hard"] or {})["pods"] == str(pods),
             )
-            await tenant.poke()
-            written = [one.body for one in tenant.connection.about("/environments/one/status")]
+            await tenant.request_reconcile()
+            written = [
+                request.body
+                for request in tenant.connection.requests_for("/environments/one/status")
+            ]
             assert not [body for body in written if "conditions" in body["status"]], written
         assert not await tenant.events("PolicyApplyFailed")

@@ -1,4 +1,4 @@
-"""Environments on a real API server, from their first sight to a converged state."""
+"""Environments on a real API server, from creation to a converged state."""
 
 from __future__ import annotations
 
@@ -29,64 +29,71 @@ _DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 @pytest.mark.scenario("E18")
-async def test_a_pair_becomes_a_running_copy(tenant: EnvironmentHarness) -> None:
-    """Finalizer, Initializing, a namespace with our marks, and the objects of the commit."""
+async def test_a_project_and_an_environment_become_a_running_copy(
+    tenant: EnvironmentHarness,
+) -> None:
+    """Finalizer, Initializing, a namespace with ownership labels, the objects of the commit."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.phase("Ready")
-    assert found["metadata"]["finalizers"] == ["catalyst.dev/finalizer"]
-    place = await tenant.api.get(NAMESPACES, found["status"]["namespace"])
-    labels = place["metadata"]["labels"]
+        environment = await tenant.phase("Ready")
+    assert environment["metadata"]["finalizers"] == ["catalyst.dev/finalizer"]
+    namespace = await tenant.api.get(NAMESPACES, environment["status"]["namespace"])
+    labels = namespace["metadata"]["labels"]
     for level in ("enforce", "warn", "audit"):
         assert labels[f"pod-security.kubernetes.io/{level}"] == "restricted"
         assert labels[f"pod-security.kubernetes.io/{level}-version"] == "latest"
-    assert labels["catalyst.dev/environment-uid"] == found["metadata"]["uid"]
+    assert labels["catalyst.dev/environment-uid"] == environment["metadata"]["uid"]
     assert labels["catalyst.dev/team"] == tenant.namespace
-    assert place["metadata"]["annotations"] == {
-        "catalyst.dev/environment-uid": found["metadata"]["uid"],
+    assert namespace["metadata"]["annotations"] == {
+        "catalyst.dev/environment-uid": environment["metadata"]["uid"],
         "catalyst.dev/environment-namespace": tenant.namespace,
         "catalyst.dev/environment-name": "one",
     }
-    applied = await tenant.api.get(CONFIG_MAPS, "settings", found["status"]["namespace"])
+    applied = await tenant.api.get(CONFIG_MAPS, "settings", environment["status"]["namespace"])
     assert applied["data"] == {"colour": "blue"}
-    _initializing_comes_first(tenant, place["metadata"]["name"])
-    _few_writes(tenant, place["metadata"]["name"])
+    _assert_initializing_comes_first(tenant, namespace["metadata"]["name"])
+    _assert_few_writes(tenant, namespace["metadata"]["name"])
 
 
-def _few_writes(tenant: EnvironmentHarness, place: str) -> None:
-    """What is made on the way is bounded: 24 fixed writes, one per object, ten reports."""
-    writes = [one for one in tenant.connection.about(place, tenant.namespace) if one.is_write]
-    reports = [one for one in writes if one.path.endswith("/environments/one/status")]
-    inside = [one for one in writes if f"/namespaces/{place}/" in one.path]
+def _assert_few_writes(tenant: EnvironmentHarness, namespace: str) -> None:
+    """The number of writes is bounded: 24 fixed ones, one per object, ten of status."""
+    writes = [
+        request
+        for request in tenant.connection.requests_for(namespace, tenant.namespace)
+        if request.is_write
+    ]
+    reports = [request for request in writes if request.path.endswith("/environments/one/status")]
+    inside = [request for request in writes if f"/namespaces/{namespace}/" in request.path]
     assert len(reports) <= 10
     assert len(inside) <= 24 + 1
 
 
-def _initializing_comes_first(tenant: EnvironmentHarness, place: str) -> None:
-    """By what the controller asked for, in this order: finalizer, phase, namespace."""
-    writes = [one for one in tenant.connection.about("") if one.is_write]
+def _assert_initializing_comes_first(tenant: EnvironmentHarness, namespace: str) -> None:
+    """The requests of the controller are in this order: finalizer, phase, namespace."""
+    writes = [request for request in tenant.connection.requests_for("") if request.is_write]
     finalizer = next(
         i
-        for i, one in enumerate(writes)
-        if "finalizers" in ((one.body or {}).get("metadata") or {})
+        for i, request in enumerate(writes)
+        if "finalizers" in ((request.body or {}).get("metadata") or {})
     )
     phases = [
-        (i, (one.body.get("status") or {}).get("phase"))
-        for i, one in enumerate(writes)
-        if one.path.endswith("/environments/one/status") and tenant.namespace in one.path
+        (i, (request.body.get("status") or {}).get("phase"))
+        for i, request in enumerate(writes)
+        if request.path.endswith("/environments/one/status") and tenant.namespace in request.path
     ]
-    made = next(
+    created = next(
         i
-        for i, one in enumerate(writes)
-        if one.method == "POST" and (one.body.get("metadata") or {}).get("name") == place
+        for i, request in enumerate(writes)
+        if request.method == "POST"
+        and (request.body.get("metadata") or {}).get("name") == namespace
     )
     assert phases[0][1] == "Initializing"
-    assert finalizer < phases[0][0] < made
+    assert finalizer < phases[0][0] < created
 
 
 @pytest.mark.scenario("E20")
-async def test_whoever_has_no_project_yet_waits_for_it(tenant: EnvironmentHarness) -> None:
-    """Pending with a reason, nothing made; the Project's appearance is enough."""
+async def test_an_environment_waits_for_its_project(tenant: EnvironmentHarness) -> None:
+    """Pending with a reason, nothing created; it proceeds once the Project exists."""
     async with tenant.running():
         await tenant.apply(tenant.environment())
         waiting = await tenant.phase("Pending")
@@ -95,16 +102,16 @@ async def test_whoever_has_no_project_yet_waits_for_it(tenant: EnvironmentHarnes
         assert "namespace" not in waiting["status"]
         assert not waiting["metadata"].get("finalizers")
         await tenant.apply(tenant.project())
-        found = await tenant.phase("Ready")
-    assert found["metadata"]["finalizers"] == ["catalyst.dev/finalizer"]
-    assert found["metadata"]["generation"] == waiting["metadata"]["generation"]
+        environment = await tenant.phase("Ready")
+    assert environment["metadata"]["finalizers"] == ["catalyst.dev/finalizer"]
+    assert environment["metadata"]["generation"] == waiting["metadata"]["generation"]
 
 
 @pytest.mark.scenario("E20")
-async def test_a_project_that_is_not_shared_looks_like_none(
+async def test_a_project_that_is_not_shared_is_reported_as_missing(
     tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
-    """The same words as for a Project that does not exist; a grant lets it proceed."""
+    """The same message as for a Project that does not exist; sharing lets it proceed."""
     foreign = tenant.environment(projectRef={"name": tenant.name, "namespace": tenant.namespace})
     foreign["metadata"]["namespace"] = other_namespace
     absent = tenant.environment(
@@ -113,26 +120,26 @@ async def test_a_project_that_is_not_shared_looks_like_none(
     absent["metadata"]["namespace"] = other_namespace
 
     async def message(name: str) -> str:
-        found = await tenant.api.get(ENVIRONMENTS, name, other_namespace)
-        return str((found.get("status") or {}).get("message") or "")
+        environment = await tenant.api.get(ENVIRONMENTS, name, other_namespace)
+        return str((environment.get("status") or {}).get("message") or "")
 
     async with tenant.running():
         await tenant.apply(tenant.project(), foreign, absent)
-        refused = await eventually(lambda: message("one"), "an answer")
-        unknown = await eventually(lambda: message("absent"), "an answer")
+        refused = await eventually(lambda: message("one"), "a message")
+        unknown = await eventually(lambda: message("absent"), "a message")
         assert refused.replace(tenant.name, "never") == unknown
         await tenant.apply(tenant.project(environmentNamespaces=[other_namespace]))
 
         async def ready() -> bool:
-            found = await tenant.api.get(ENVIRONMENTS, "one", other_namespace)
-            return bool(found["status"]["phase"] == "Ready")
+            environment = await tenant.api.get(ENVIRONMENTS, "one", other_namespace)
+            return bool(environment["status"]["phase"] == "Ready")
 
         await eventually(ready, "the shared Project is used")
 
 
 @pytest.mark.scenario("E4")
-async def test_the_older_shape_gives_the_same_objects(tenant: EnvironmentHarness) -> None:
-    """Equal fences and objects, and what is stored stays as it was written."""
+async def test_the_older_spec_form_gives_the_same_objects(tenant: EnvironmentHarness) -> None:
+    """Equal isolation and objects; the stored spec stays as it was written."""
     older = tenant.project()
     older["metadata"]["name"] = f"{tenant.name}-older"
     older["spec"] = {
@@ -145,11 +152,16 @@ async def test_the_older_shape_gives_the_same_objects(tenant: EnvironmentHarness
     await tenant.apply(tenant.project(), tenant.environment(), older, copy)
     written = await _specs(tenant, f"{tenant.name}-older", "older")
     async with tenant.running():
-        one, two = await tenant.phase("Ready"), await tenant.phase("Ready", "older")
-        first, second = await tenant.place("one"), await tenant.place("older")
+        new_form, old_form = await tenant.phase("Ready"), await tenant.phase("Ready", "older")
+        first, second = (
+            await tenant.environment_namespace("one"),
+            await tenant.environment_namespace("older"),
+        )
         for gvr, part in ((CONFIG_MAPS, "data"), (QUOTAS, "spec"), (POLICIES, "spec")):
-            assert await _shown(tenant, gvr, first, part) == await _shown(tenant, gvr, second, part)
-    assert one["status"]["serving"]["revision"] == two["status"]["serving"]["revision"]
+            assert await _part_of_objects(tenant, gvr, first, part) == await _part_of_objects(
+                tenant, gvr, second, part
+            )
+    assert new_form["status"]["serving"]["revision"] == old_form["status"]["serving"]["revision"]
     assert await _specs(tenant, f"{tenant.name}-older", "older") == written
     assert all("source" in spec and "sources" not in spec for spec in written)
 
@@ -159,17 +171,19 @@ async def _specs(tenant: EnvironmentHarness, project: str, name: str) -> list[di
     return [stored["spec"], (await tenant.get(name))["spec"]]
 
 
-async def _shown(tenant: EnvironmentHarness, gvr: GVR, place: str, part: str) -> dict[str, Any]:
-    found = await tenant.api.list(gvr, place)
-    kept = (one for one in found if one["metadata"]["name"] != "windlass-inventory")
-    return {one["metadata"]["name"]: one.get(part) for one in kept}
+async def _part_of_objects(
+    tenant: EnvironmentHarness, gvr: GVR, namespace: str, part: str
+) -> dict[str, Any]:
+    objects = await tenant.api.list(gvr, namespace)
+    compared = (obj for obj in objects if obj["metadata"]["name"] != "windlass-inventory")
+    return {obj["metadata"]["name"]: obj.get(part) for obj in compared}
 
 
 @pytest.mark.scenario("E9")
-async def test_a_broken_object_harms_nobody_else_and_can_be_deleted(
+async def test_an_invalid_object_affects_no_other_and_can_be_deleted(
     tenant: EnvironmentHarness,
 ) -> None:
-    """Stored before a rule came: Failed ConfigInvalid, its neighbour proceeds."""
+    """Stored before a validation rule existed: Failed ConfigInvalid; others proceed."""
     document = crd.crd_manifest(environment.KIND)
     loosened = crd.crd_manifest(environment.KIND)
     kind = loosened["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -197,76 +211,80 @@ async def test_a_broken_object_harms_nobody_else_and_can_be_deleted(
         assert "type" in rows["Ready"]["message"]
         assert rows["Stalled"]["status"] == "True"
         await tenant.api.delete(ENVIRONMENTS, "broken", tenant.namespace)
-        await tenant.gone(ENVIRONMENTS, "broken", tenant.namespace)
+        await tenant.wait_deleted(ENVIRONMENTS, "broken", tenant.namespace)
 
 
 @pytest.mark.scenario("E31", "E32")
-async def test_suspended_means_looking_only(tenant: EnvironmentHarness) -> None:
-    """No writes but status, requests acknowledged; cleared, everything is caught up with."""
+async def test_a_suspended_environment_gets_only_status_writes(tenant: EnvironmentHarness) -> None:
+    """Requests are acknowledged; once resumed, all changes are applied."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
-        place = await tenant.place()
+        namespace = await tenant.environment_namespace()
         await tenant.apply(tenant.environment(suspend=True))
-        found = await tenant.condition("Ready", "Suspended")
-        begun = len(tenant.connection.about(""))
+        environment = await tenant.condition("Ready", "Suspended")
+        start = len(tenant.connection.requests_for(""))
         await tenant.apply(tenant.environment(suspend=True, quota={"pods": 7}))
-        await tenant.patch(QUOTAS, "default-quota", {"spec": {"hard": {"pods": "9"}}}, place)
+        await tenant.patch(QUOTAS, "default-quota", {"spec": {"hard": {"pods": "9"}}}, namespace)
         tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
-        await tenant.poke()
-        found = await tenant.condition("Ready", "Suspended")
-        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
-        assert "spec.suspend" in found["status"]["message"]
-        assert found["status"]["phase"] == "Ready"
-        made = tenant.connection.about("")[begun:]
-        ours = [one for one in made if tenant.namespace in one.path or place in one.path]
-        writes = {one.path.rpartition("/")[2] for one in ours if one.is_write}
+        await tenant.request_reconcile()
+        environment = await tenant.condition("Ready", "Suspended")
+        assert environment["status"]["observedGeneration"] == environment["metadata"]["generation"]
+        assert "spec.suspend" in environment["status"]["message"]
+        assert environment["status"]["phase"] == "Ready"
+        requests = tenant.connection.requests_for("")[start:]
+        ours = [
+            request
+            for request in requests
+            if tenant.namespace in request.path or namespace in request.path
+        ]
+        writes = {request.path.rpartition("/")[2] for request in ours if request.is_write}
         assert writes <= {"status", "events"}
         await tenant.apply(tenant.environment(quota={"pods": 7}))
         await tenant.phase("Ready")
-        quota = await tenant.api.get(QUOTAS, "default-quota", place)
+        quota = await tenant.api.get(QUOTAS, "default-quota", namespace)
         assert quota["spec"]["hard"]["pods"] == "7"
 
         async def red() -> bool:
-            applied = await tenant.api.get(CONFIG_MAPS, "settings", place)
+            applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
             return bool(applied["data"] == {"colour": "red"})
 
-        await eventually(red, "the commit is caught up with")
+        await eventually(red, "the new commit is applied")
 
 
 @pytest.mark.scenario("E31")
-async def test_a_suspended_project_holds_all_of_its_environments(
+async def test_a_suspended_project_suspends_all_of_its_environments(
     tenant: EnvironmentHarness,
 ) -> None:
-    """Whoever has not begun does not begin; the message says who must clear what."""
+    """New ones do not start; the message names the Project that is suspended."""
     async with tenant.running():
         await tenant.apply(tenant.project(suspend=True), tenant.environment())
-        found = await tenant.phase("Pending")
-        rows = {row["type"]: row for row in found["status"]["conditions"]}
+        environment = await tenant.phase("Pending")
+        rows = {row["type"]: row for row in environment["status"]["conditions"]}
         assert rows["Ready"]["reason"] == "ProjectSuspended"
-        assert f"Project {tenant.namespace}/{tenant.name}" in found["status"]["message"]
-        assert "namespace" not in found["status"]
+        assert f"Project {tenant.namespace}/{tenant.name}" in environment["status"]["message"]
+        assert "namespace" not in environment["status"]
         await tenant.apply(tenant.project())
         await tenant.phase("Ready")
 
 
 @pytest.mark.scenario("E32")
-async def test_a_request_is_acknowledged(tenant: EnvironmentHarness) -> None:
-    """Whoever asks for a look sees that it was taken, and that nothing happened."""
+async def test_a_requested_reconcile_is_acknowledged(tenant: EnvironmentHarness) -> None:
+    """Without a new commit nothing changes; with one, a new revision follows."""
     async with tenant.running(poll_seconds=3600.0):
         await tenant.apply(tenant.project(), tenant.environment())
         before = await tenant.phase("Ready")
-        await tenant.poke()
+        await tenant.request_reconcile()
         after = await tenant.get()
         tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
-        await tenant.poke()
+        await tenant.request_reconcile()
         newer = await tenant.get()
     assert after["status"]["serving"] == before["status"]["serving"]
     assert newer["status"]["revision"] == before["status"]["revision"] + 1
 
 
-async def test_two_projects_at_once_of_which_one_is_poisoned(tenant: EnvironmentHarness) -> None:
-    """A repository full of nonsense fails alone; one that never answers holds up nobody."""
+async def test_a_broken_repository_affects_no_other_project(tenant: EnvironmentHarness) -> None:
+    """One with invalid manifests fails alone; one that never answers delays no other."""
     held: list[asyncio.StreamWriter] = []
 
     async def never(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -303,39 +321,39 @@ async def test_two_projects_at_once_of_which_one_is_poisoned(tenant: Environment
     server.close()
 
 
-def _verdicts(found: Any) -> tuple[str, str, str]:
-    """What `kubectl get` shows as PHASE and READY, and the reason of the latter."""
-    status = found["status"]
+def _phase_and_ready(environment: Any) -> tuple[str, str, str]:
+    """The columns PHASE and READY of `kubectl get`, and the reason of the latter."""
+    status = environment["status"]
     [ready] = [row for row in status["conditions"] if row["type"] == "Ready"]
     return status["phase"], ready["status"], ready["reason"]
 
 
-async def test_what_serves_without_its_project_is_still_ready(tenant: EnvironmentHarness) -> None:
-    """PHASE and READY stay as they were, with a reason that says what is missing."""
+async def test_an_environment_without_its_project_stays_ready(tenant: EnvironmentHarness) -> None:
+    """PHASE and READY stay as they were, with reason ProjectNotFound."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
-    # Somebody takes the finalizer off: nothing waits for the Environment any more.
+    # Without its finalizer the Project does not wait for the Environment.
     await tenant.patch(PROJECTS, tenant.name, {"metadata": {"finalizers": None}}, tenant.namespace)
     await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
     async with tenant.running():
-        found = await tenant.condition("Ready", "ProjectNotFound")
-        assert _verdicts(found) == ("Ready", "True", "ProjectNotFound")
+        environment = await tenant.condition("Ready", "ProjectNotFound")
+        assert _phase_and_ready(environment) == ("Ready", "True", "ProjectNotFound")
         await tenant.apply(tenant.project())
-        found = await tenant.condition("Ready", "Succeeded")
-        assert _verdicts(found)[:2] == ("Ready", "True")
+        environment = await tenant.condition("Ready", "Succeeded")
+        assert _phase_and_ready(environment)[:2] == ("Ready", "True")
 
 
-async def test_a_fault_of_ours_is_shown_in_phase_and_ready(
+async def test_an_internal_error_is_reported_in_phase_and_ready(
     tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pass that ends in an error says in both that nobody knows; both heal with it."""
+    """A reconcile that raises reports InternalError; the next one recovers."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
 
         async def broken(*_: object) -> Any:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
 
         with monkeypatch.context() as patched:
             patched.setattr(
@@ -343,8 +361,8 @@ async def test_a_fault_of_ours_is_shown_in_phase_and_ready(
             )
             stamp = {"metadata": {"annotations": {"windlass.dev/requestedAt": "now"}}}
             await tenant.patch(ENVIRONMENTS, "one", stamp, tenant.namespace)
-            found = await tenant.condition("Ready", "InternalError")
-        assert _verdicts(found)[:2] == ("Deploying", "False")
-        assert "error id" in found["status"]["message"]
-        found = await tenant.phase("Ready")
-        assert _verdicts(found)[:2] == ("Ready", "True")
+            environment = await tenant.condition("Ready", "InternalError")
+        assert _phase_and_ready(environment)[:2] == ("Deploying", "False")
+        assert "error id" in environment["status"]["message"]
+        environment = await tenant.phase("Ready")
+        assert _phase_and_ready(environment)[:2] == ("Ready", "True")

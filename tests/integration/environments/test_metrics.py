@@ -1,4 +1,4 @@
-"""The numbers that environments are watched by come from what really happened."""
+"""Metrics of environments over the life of one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.processes.polling import eventually
 pytestmark = pytest.mark.cluster
 
 
-async def test_metrics_follow_an_environment_to_its_end(tenant: EnvironmentHarness) -> None:
-    """Phase, steps, render, apply, drift, prune, deletion; the series go with the object."""
+async def test_metrics_follow_an_environment_to_its_deletion(tenant: EnvironmentHarness) -> None:
+    """Phase, steps, render, apply, drift, prune, deletion; then its series are removed."""
     tenant.commit({"deploy/all.yaml": CONFIG_MAP + "---\n" + SERVICE})
     async with tenant.running():
         registry = tenant.metrics.registry
@@ -26,19 +26,23 @@ async def test_metrics_follow_an_environment_to_its_end(tenant: EnvironmentHarne
         def value(name: str, **labels: str) -> float:
             return registry.get_sample_value(f"windlass_env_{name}", labels) or 0.0
 
-        own = {"env_namespace": tenant.namespace, "environment": "one", "project": tenant.name}
+        labels_of_one = {
+            "env_namespace": tenant.namespace,
+            "environment": "one",
+            "project": tenant.name,
+        }
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
-        place = await tenant.place()
-        assert value("phase", **own, phase="Ready") == 1
-        assert value("phase", **own, phase="Deploying") == 0
+        namespace = await tenant.environment_namespace()
+        assert value("phase", **labels_of_one, phase="Ready") == 1
+        assert value("phase", **labels_of_one, phase="Deploying") == 0
         assert value("applied_objects_total", kind="ConfigMap") >= 1
         assert value("render_duration_seconds_count", mode="manifest") >= 1
         assert value("operator_overhead_seconds_count", mode="manifest") >= 1
         assert value("time_to_ready_seconds_count", mode="manifest") >= 1
         assert value("step_duration_seconds_count", step="workloads", result="Succeeded") >= 1
-        await tenant.api.delete(QUOTAS, "default-quota", place)
-        await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, place)
+        await tenant.api.delete(QUOTAS, "default-quota", namespace)
+        await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, namespace)
 
         async def corrected() -> bool:
             kinds = ("ResourceQuota", "ConfigMap")
@@ -54,15 +58,15 @@ async def test_metrics_follow_an_environment_to_its_end(tenant: EnvironmentHarne
         tenant.commit({"deploy/all.yaml": "kind: ["})
         await tenant.phase("Failed")
         assert value("render_rejected_total", reason="RenderFailed") >= 1
-        assert value("phase", **own, phase="Failed") == 1
-        assert value("phase", **own, phase="Ready") == 0
+        assert value("phase", **labels_of_one, phase="Failed") == 1
+        assert value("phase", **labels_of_one, phase="Ready") == 0
         deleted = value("namespace_delete_seconds_count")
         await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
 
-        async def forgotten() -> bool:
+        async def removed() -> bool:
             samples = [row for metric in registry.collect() for row in metric.samples]
             return not any(row.labels.get("environment") == "one" for row in samples)
 
         assert value("namespace_delete_seconds_count") > deleted
-        await eventually(forgotten, "no series is left")
+        await eventually(removed, "no series is left")

@@ -1,4 +1,4 @@
-"""Which namespace an Environment gets, decided by a real API server."""
+"""Names of namespaces of Environments, on a real API server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _plain(tenant: EnvironmentHarness) -> NamingRules:
 async def test_two_identities_with_one_plain_name_get_two_namespaces(
     tenant: EnvironmentHarness,
 ) -> None:
-    """(a-b, c) and (a, b-c) would both be env-a-b-c; whoever comes second gets a hash."""
+    """(a-b, c) and (a, b-c) would both be env-a-b-c; the second one gets a hash."""
     short, long = tenant.project(), tenant.project()
     short["metadata"]["name"] = tenant.name
     long["metadata"]["name"] = f"{tenant.name}-b"
@@ -35,36 +35,37 @@ async def test_two_identities_with_one_plain_name_get_two_namespaces(
             tenant.environment("b-c", projectRef={"name": tenant.name}),
             tenant.environment("c", projectRef={"name": f"{tenant.name}-b"}),
         )
-        one, two = await tenant.phase("Ready", "b-c"), await tenant.phase("Ready", "c")
-    places = {one["status"]["namespace"], two["status"]["namespace"]}
-    assert f"env-{tenant.name}-b-c" in places
-    assert len(places) == 2
-    for found in (one, two):
-        place = await tenant.api.get(NAMESPACES, found["status"]["namespace"])
-        owner = place["metadata"]["annotations"]["catalyst.dev/environment-uid"]
-        assert owner == found["metadata"]["uid"]
+        first, second = await tenant.phase("Ready", "b-c"), await tenant.phase("Ready", "c")
+    namespaces = {first["status"]["namespace"], second["status"]["namespace"]}
+    assert f"env-{tenant.name}-b-c" in namespaces
+    assert len(namespaces) == 2
+    for environment in (first, second):
+        namespace = await tenant.api.get(NAMESPACES, environment["status"]["namespace"])
+        owner = namespace["metadata"]["annotations"]["catalyst.dev/environment-uid"]
+        assert owner == environment["metadata"]["uid"]
 
 
 @pytest.mark.scenario("E14")
 async def test_equal_names_in_two_tenants_get_two_namespaces(
     tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
-    """The tenant is part of who an Environment is."""
-    twin, copy = tenant.project(), tenant.environment()
-    twin["metadata"]["namespace"] = copy["metadata"]["namespace"] = other_namespace
+    """The namespace is part of the identity of an Environment."""
+    other_project, other = tenant.project(), tenant.environment()
+    other_project["metadata"]["namespace"] = other["metadata"]["namespace"] = other_namespace
     async with tenant.running():
-        await tenant.apply(tenant.project(), tenant.environment(), twin, copy)
-        mine = await tenant.phase("Ready")
+        await tenant.apply(tenant.project(), tenant.environment(), other_project, other)
+        environment = await tenant.phase("Ready")
 
-        async def theirs() -> str:
-            found = await tenant.api.get(ENVIRONMENTS, "one", other_namespace)
-            return str((found.get("status") or {}).get("namespace") or "")
+        async def other_environment_namespace() -> str:
+            live = await tenant.api.get(ENVIRONMENTS, "one", other_namespace)
+            return str((live.get("status") or {}).get("namespace") or "")
 
-        assert await eventually(theirs, "the twin's namespace") != mine["status"]["namespace"]
+        other_name = await eventually(other_environment_namespace, "the other namespace")
+        assert other_name != environment["status"]["namespace"]
 
 
-async def test_other_rules_for_names_move_nobody(tenant: EnvironmentHarness) -> None:
-    """Whoever has a namespace keeps it when the administrator changes the prefix."""
+async def test_new_naming_rules_keep_existing_namespaces(tenant: EnvironmentHarness) -> None:
+    """An Environment keeps its namespace when the administrator changes the prefix."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         before = await tenant.phase("Ready")
@@ -75,57 +76,61 @@ async def test_other_rules_for_names_move_nobody(tenant: EnvironmentHarness) -> 
 
 
 @pytest.mark.scenario("E15")
-async def test_names_of_the_cluster_are_never_taken(tenant: EnvironmentHarness) -> None:
-    """kube-system is refused by name; nothing is asked of it and nothing is made."""
+async def test_reserved_namespaces_are_never_used(tenant: EnvironmentHarness) -> None:
+    """kube-system is refused by name; it is neither read nor written."""
     project = tenant.project()
     project["metadata"]["name"] = "kube"
     naming = NamingRules(prefix="", plain_namespaces=frozenset({tenant.namespace}))
     async with tenant.running(naming=naming):
         await tenant.apply(project, tenant.environment("system", projectRef={"name": "kube"}))
-        found = await tenant.phase("Failed", "system")
-    rows = {row["type"]: row for row in found["status"]["conditions"]}
+        environment = await tenant.phase("Failed", "system")
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
     assert rows["NamespaceReady"]["reason"] == "NamespaceReserved"
     assert "kube-system" in rows["NamespaceReady"]["message"]
-    assert "namespace" not in found["status"]
-    posted = [one for one in tenant.connection.about("/api/v1/namespaces") if one.is_write]
-    assert not [one for one in posted if tenant.namespace in str(one.body)]
+    assert "namespace" not in environment["status"]
+    posted = [
+        request
+        for request in tenant.connection.requests_for("/api/v1/namespaces")
+        if request.is_write
+    ]
+    assert not [request for request in posted if tenant.namespace in str(request.body)]
     await tenant.api.delete(PROJECTS, "kube", tenant.namespace)
 
 
 @pytest.mark.scenario("E28")
-async def test_a_foreign_namespace_with_our_name_is_left_alone(tenant: EnvironmentHarness) -> None:
-    """NamespaceNotOwned, also for deletion; not one write goes there."""
+async def test_a_namespace_that_is_not_owned_is_left_alone(tenant: EnvironmentHarness) -> None:
+    """NamespaceNotOwned, also for deletion; nothing is written to it."""
     name = f"env-{tenant.name}-one"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    before = await tenant.api.create(NAMESPACES, body, field_manager="somebody")
+    before = await tenant.api.create(NAMESPACES, body, field_manager="another-client")
     async with tenant.running(naming=_plain(tenant)):
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.phase("Failed")
-        rows = {row["type"]: row for row in found["status"]["conditions"]}
+        environment = await tenant.phase("Failed")
+        rows = {row["type"]: row for row in environment["status"]["conditions"]}
         assert rows["NamespaceReady"]["reason"] == "NamespaceNotOwned"
-        assert name in found["status"]["message"]
+        assert name in environment["status"]["message"]
         await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
     after = await tenant.api.get(NAMESPACES, name)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-    assert not [one for one in tenant.connection.about(name) if one.is_write]
+    assert not [request for request in tenant.connection.requests_for(name) if request.is_write]
     await tenant.api.delete(NAMESPACES, name)
 
 
 @pytest.mark.scenario("E28")
-async def test_whoever_takes_our_uid_off_a_namespace_has_taken_it_away(
+async def test_a_namespace_without_the_uid_annotation_is_not_owned_any_more(
     tenant: EnvironmentHarness,
 ) -> None:
-    """It is not claimed back and not written to."""
+    """It is not adopted again and not written to."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
-        place = await tenant.place()
+        namespace = await tenant.environment_namespace()
         patch = {"metadata": {"annotations": {"catalyst.dev/environment-uid": None}}}
-        await tenant.patch(NAMESPACES, place, patch)
-        found = await tenant.condition("NamespaceReady", "NamespaceNotOwned")
-        assert found["status"]["phase"] == "Failed"
-        seen = await tenant.api.get(NAMESPACES, place)
-        await tenant.poke()
-        again = await tenant.api.get(NAMESPACES, place)
-        assert again["metadata"]["resourceVersion"] == seen["metadata"]["resourceVersion"]
+        await tenant.patch(NAMESPACES, namespace, patch)
+        environment = await tenant.condition("NamespaceReady", "NamespaceNotOwned")
+        assert environment["status"]["phase"] == "Failed"
+        before = await tenant.api.get(NAMESPACES, namespace)
+        await tenant.request_reconcile()
+        after = await tenant.api.get(NAMESPACES, namespace)
+        assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]

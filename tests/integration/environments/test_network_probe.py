@@ -1,4 +1,4 @@
-"""`windlass check --network-probe` where no pod ever runs: it says so, and leaves nothing."""
+"""`windlass check --network-probe` where no pod ever runs: it reports that and cleans up."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
-    """The administrator's hands."""
+    """The administrator's client."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
         yield Api(opened)
 
 
-async def _places(api: Api) -> list[Object]:
+async def _probe_namespaces(api: Api) -> list[Object]:
     return await api.list(NAMESPACES, label_selector=enforcement.SELECTOR)
 
 
-async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
-    """No verdict is made up; the namespaces go, and those of another probe stay."""
+async def test_a_cluster_that_runs_no_pod_is_reported(api: Api) -> None:
+    """There is no verdict; the namespaces are deleted, those of another probe stay."""
     run = secrets.token_hex(4)
     name = enforcement.namespace_names(run)[0]
     busy = enforcement.namespace_object(name, run)
     other = await api.create(NAMESPACES, busy, field_manager="test")
-    told: list[str] = []
-    probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, report=told.append)
+    reported: list[str] = []
+    probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, report=reported.append)
     try:
         with pytest.raises(
             Stalled, match="pod server is not running after 1 s: not started yet"
         ) as caught:
             await probe.run()
         assert caught.value.reason == "PodNotRunning"
-        assert any(name in text for text in told)
-        left = [live["metadata"]["uid"] for live in await _places(api)]
+        assert any(name in text for text in reported)
+        left = [live["metadata"]["uid"] for live in await _probe_namespaces(api)]
         assert left == [other["metadata"]["uid"]]
     finally:
         await api.delete(NAMESPACES, name)
 
 
-def _deaf(
+def _start_ignoring_sigint(
     arguments: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> windlass_command.StartedProcess:
-    """The command as a script starts it in its background: it inherits SIGINT as ignored."""
+    """Start the command like a background job of a script, which inherits SIGINT as ignored."""
     shell = ("sh", "-c", 'trap "" INT; exec "$0" "$@"', windlass_command.COMMAND)
     return windlass_command.start_executable(arguments, environment, log, command=shell)
 
@@ -69,17 +69,17 @@ def _deaf(
 async def test_an_interrupted_probe_cleans_up(
     cluster: LocalCluster, api: Api, tmp_path: Path
 ) -> None:
-    """Who interrupts it, one way or the other, gets the cluster back as it was."""
-    before = {live["metadata"]["uid"] for live in await _places(api)}
+    """After SIGINT or SIGTERM none of its namespaces is left."""
+    before = {live["metadata"]["uid"] for live in await _probe_namespaces(api)}
     ways: list[tuple[windlass_command.Starting, signal.Signals]] = [
         (windlass_command.start, signal.SIGINT),
         (windlass_command.start, signal.SIGTERM),
-        (_deaf, signal.SIGINT),
+        (_start_ignoring_sigint, signal.SIGINT),
     ]
 
-    async def begun() -> set[str]:
-        found = {live["metadata"]["uid"] for live in await _places(api)} - before
-        return found if len(found) == 2 * len(ways) else set()
+    async def all_started() -> set[str]:
+        created = {live["metadata"]["uid"] for live in await _probe_namespaces(api)} - before
+        return created if len(created) == 2 * len(ways) else set()
 
     flags = ["--network-probe", "--image=any", f"--kubeconfig={cluster.admin_kubeconfig}"]
     logs = [tmp_path / f"probe-{number}" for number in range(len(ways))]
@@ -88,7 +88,7 @@ async def test_an_interrupted_probe_cleans_up(
         for (start, _), log in zip(ways, logs, strict=True)
     ]
     try:
-        made = await eventually(begun, "two namespaces of each")
+        namespaces = await eventually(all_started, "two namespaces of each")
         for process, (_, number) in zip(running, ways, strict=True):
             process.send_signal(number)
         for process, log in zip(running, logs, strict=True):
@@ -97,15 +97,15 @@ async def test_an_interrupted_probe_cleans_up(
     finally:
         for process in running:
             process.send_signal(signal.SIGKILL)
-    assert not made & {live["metadata"]["uid"] for live in await _places(api)}
+    assert not namespaces & {live["metadata"]["uid"] for live in await _probe_namespaces(api)}
 
 
-def test_a_right_that_is_missing_is_named(cluster: LocalCluster) -> None:
-    """Before anything is made."""
-    kubeconfig = cluster.user_kubeconfig("nobody-much")
+def test_a_missing_permission_is_named(cluster: LocalCluster) -> None:
+    """Before anything is created."""
+    kubeconfig = cluster.user_kubeconfig("user-without-rights")
     flags = ["--network-probe", "--image=any", f"--kubeconfig={kubeconfig}"]
     done = windlass_command.run(["check", *flags], os.environ)
     assert done.returncode == 1
     assert "create namespaces" in done.stderr
-    assert "nobody-much" in done.stderr
+    assert "user-without-rights" in done.stderr
     assert "still exists" not in done.stderr

@@ -1,4 +1,4 @@
-"""What of the cluster a bundle can get at: volumes, networks, roles, doors."""
+"""Cluster access of a bundle: volumes, networks, roles, exposed Services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIZE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 
 @pytest.fixture
 async def foreign_volume(tenant: EnvironmentHarness) -> AsyncIterator[str]:
-    """A volume that somebody made by hand, with data of theirs, free to be bound."""
+    """An existing volume with data of others, available for binding."""
     name = f"foreign-{tenant.namespace}"
     volume = {
         "apiVersion": "v1",
@@ -91,7 +91,7 @@ def _inline(volume: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("way", "told"),
+    ("make_claim", "message"),
     [
         (lambda volume: _claim("data", _by_name(volume)), "data spec.volumeName"),
         (lambda volume: _claim("data", _by_label(volume)), "data spec.selector"),
@@ -108,11 +108,14 @@ def _inline(volume: str) -> dict[str, Any]:
     ],
     ids=["name", "label", "class", "beta class", "template", "ephemeral"],
 )
-async def test_no_claim_takes_a_foreign_volume(
-    tenant: EnvironmentHarness, foreign_volume: str, way: Callable[[str], dict[str, Any]], told: str
+async def test_no_claim_binds_a_foreign_volume(
+    tenant: EnvironmentHarness,
+    foreign_volume: str,
+    make_claim: Callable[[str], dict[str, Any]],
+    message: str,
 ) -> None:
-    """By whatever way a claim asks for it, the volume stays free."""
-    tenant.commit({"deploy/all.yaml": json.dumps(way(foreign_volume))})
+    """Whichever field of a claim asks for it, the volume stays available."""
+    tenant.commit({"deploy/all.yaml": json.dumps(make_claim(foreign_volume))})
 
     async def decided() -> bool:
         volume = await tenant.api.get(_VOLUMES, foreign_volume)
@@ -122,20 +125,20 @@ async def test_no_claim_takes_a_foreign_volume(
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await eventually(decided, "the volume is bound, or the claim refused")
-        found = await tenant.get()
-        claims = await tenant.api.list(CLAIMS, await tenant.place())
+        environment = await tenant.get()
+        claims = await tenant.api.list(CLAIMS, await tenant.environment_namespace())
     volume = await tenant.api.get(_VOLUMES, foreign_volume)
     assert volume["spec"].get("claimRef") is None
     assert claims == []
-    assert told in found["status"]["message"]
-    rows = {row["type"]: row["reason"] for row in found["status"]["conditions"]}
+    assert message in environment["status"]["message"]
+    rows = {row["type"]: row["reason"] for row in environment["status"]["conditions"]}
     assert rows["DeploymentReady"] == "FieldNotAllowed"
 
 
 async def test_the_default_class_must_be_allowed_too(
     tenant: EnvironmentHarness, foreign_volume: str
 ) -> None:
-    """A claim without a class waits for a default that provisions, and then proceeds itself."""
+    """A claim without a class waits for a default class that provisions volumes."""
     by_hand = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -151,14 +154,14 @@ async def test_the_default_class_must_be_allowed_too(
     try:
         async with tenant.running(poll_seconds=3600.0):
             await tenant.apply(tenant.project(), tenant.environment())
-            found = await tenant.condition("DeploymentReady", "FieldNotAllowed")
-            place = await tenant.place()
-            assert "the default StorageClass is not allowed" in found["status"]["message"]
+            environment = await tenant.condition("DeploymentReady", "FieldNotAllowed")
+            namespace = await tenant.environment_namespace()
+            assert "the default StorageClass is not allowed" in environment["status"]["message"]
             await tenant.api.delete(_CLASSES, foreign_volume)
             real = {**by_hand, "provisioner": "example.com/disk"}
             await tenant.api.apply(_CLASSES, real, field_manager=MANAGER)
             await tenant.phase("Ready")
-            claim = await tenant.api.get(CLAIMS, "data", place)
+            claim = await tenant.api.get(CLAIMS, "data", namespace)
         assert claim["spec"]["storageClassName"] == foreign_volume
     finally:
         await tenant.api.delete(_CLASSES, foreign_volume)
@@ -201,33 +204,35 @@ def _annotated() -> str:
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-async def test_annotations_that_act_outside_are_left_out(
+async def test_annotations_with_effects_outside_are_left_out(
     tenant: EnvironmentHarness, trust: str
 ) -> None:
-    """Of pods, Services and accounts; the untrusted keep only what is known to be harmless."""
+    """Of pods, Services and ServiceAccounts; untrusted ones keep only harmless annotations."""
     tenant.commit({"deploy/all.yaml": _annotated()})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(trust=trust))
-        found = await tenant.started()
-        place = await tenant.place()
-        web = await tenant.api.get(DEPLOYMENTS, "web", place)
-        service = await tenant.api.get(_SERVICES, "web", place)
-        account = await tenant.api.get(_ACCOUNTS, "worker", place)
+        environment = await tenant.wait_running()
+        namespace = await tenant.environment_namespace()
+        web = await tenant.api.get(DEPLOYMENTS, "web", namespace)
+        service = await tenant.api.get(_SERVICES, "web", namespace)
+        account = await tenant.api.get(_ACCOUNTS, "worker", namespace)
     kept = set(web["spec"]["template"]["metadata"]["annotations"])
-    theirs = {"vendor.example/note"} if trust == "trusted" else set()
-    assert kept == {"checksum/config", "rollme"} | theirs
-    assert theirs == {"vendor.example/note"} & set(service["metadata"]["annotations"])
+    vendor = {"vendor.example/note"} if trust == "trusted" else set()
+    assert kept == {"checksum/config", "rollme"} | vendor
+    assert vendor == {"vendor.example/note"} & set(service["metadata"]["annotations"])
     exposing = ("external-dns.", "eks.amazonaws.com/")
     for obj in (service, account):
         assert not [key for key in obj["metadata"]["annotations"] if key.startswith(exposing)]
-    unsupported = "\n".join(found["status"]["unsupported"])
+    unsupported = "\n".join(environment["status"]["unsupported"])
     assert "annotations.k8s.v1.cni.cncf.io/networks" in unsupported
     assert "Service/web is applied without metadata.annotations.external-dns" in unsupported
     assert "ServiceAccount/worker is applied without metadata.annotations.eks" in unsupported
 
 
-async def test_drivers_and_schedulers_only_as_listed(tenant: EnvironmentHarness) -> None:
-    """Both reach beyond the namespace, so the administrator lists them."""
+async def test_only_listed_csi_drivers_and_schedulers_are_allowed(
+    tenant: EnvironmentHarness,
+) -> None:
+    """Both act outside the namespace, so the administrator lists them."""
     web: dict[str, Any] = json.loads(deployment())
     pod = web["spec"]["template"]["spec"]
     pod["schedulerName"] = "batch"
@@ -235,10 +240,10 @@ async def test_drivers_and_schedulers_only_as_listed(tenant: EnvironmentHarness)
     tenant.commit({"deploy/all.yaml": _written(web)})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.condition("DeploymentReady", "FieldNotAllowed")
-        place = await tenant.place()
-    assert "environments-schedulers" in found["status"]["message"]
-    assert "environments-csi-drivers" in found["status"]["message"]
+        environment = await tenant.condition("DeploymentReady", "FieldNotAllowed")
+        namespace = await tenant.environment_namespace()
+    assert "environments-schedulers" in environment["status"]["message"]
+    assert "environments-csi-drivers" in environment["status"]["message"]
     opened = ClusterAccess(
         csi_drivers=frozenset({"secrets.example.com"}), schedulers=frozenset({"batch"})
     )
@@ -246,7 +251,7 @@ async def test_drivers_and_schedulers_only_as_listed(tenant: EnvironmentHarness)
 
         async def applied() -> Any:
             try:
-                return await tenant.api.get(DEPLOYMENTS, "web", place)
+                return await tenant.api.get(DEPLOYMENTS, "web", namespace)
             except NotFound:
                 return None
 

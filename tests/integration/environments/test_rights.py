@@ -1,4 +1,4 @@
-"""What a bundle is applied with: the rights of one account in one namespace."""
+"""Rights with which a bundle is applied: those of one account in one namespace."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ def _binding(namespace: str, role: str) -> dict[str, Any]:
     )
 
 
-async def test_the_fence_is_known_by_its_refusal(tenant: EnvironmentHarness) -> None:
-    """The one that stands is seen; of one that nobody installed nothing is seen."""
-    for install, is_seen in ((Installation(), True), (Installation("another"), False)):
-        guard = OperatorPolicyCheck(
+async def test_the_operator_policy_is_detected_by_its_refusal(tenant: EnvironmentHarness) -> None:
+    """The installed policy is detected; one that is not installed is not."""
+    for install, is_installed in ((Installation(), True), (Installation("another"), False)):
+        check = OperatorPolicyCheck(
             Api(tenant.connection),
             operator=tenant.settings.operator,
             install=install,
             field_manager="test",
         )
-        assert await guard._is_refused() is is_seen
+        assert await check._is_refused() is is_installed
 
 
 @pytest.mark.scenario("E120")
-async def test_the_applier_is_locked_into_its_namespace(
+async def test_the_applier_is_limited_to_its_namespace(
     tenant: EnvironmentHarness, other_namespace: str
 ) -> None:
-    """It writes what a bundle may hold, there alone; no rights, no policies, nothing elsewhere."""
+    """It writes objects of bundles there; no RBAC, no policies, nothing in other namespaces."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
-        place = await tenant.place()
-    applier = Api(tenant.connection, acting_as=applier_user(place))
-    allowed = _object("v1", "ConfigMap", "mine", place, data={"a": "b"})
+        namespace = await tenant.environment_namespace()
+    applier = Api(tenant.connection, acting_as=applier_user(namespace))
+    allowed = _object("v1", "ConfigMap", "mine", namespace, data={"a": "b"})
     await applier.apply(CONFIG_MAPS, allowed, field_manager="test")
     policy = _object(
-        "networking.k8s.io/v1", "NetworkPolicy", "open", place, spec={"podSelector": {}}
+        "networking.k8s.io/v1", "NetworkPolicy", "open", namespace, spec={"podSelector": {}}
     )
     elsewhere = _object("v1", "ConfigMap", "theirs", other_namespace)
     for gvr, obj in (
         (POLICIES, policy),
-        (_BINDINGS, _binding(place, "cluster-admin")),
+        (_BINDINGS, _binding(namespace, "cluster-admin")),
         (CONFIG_MAPS, elsewhere),
     ):
         with pytest.raises(Forbidden):
             await applier.apply(gvr, obj, field_manager="test")
-    accounts = {row["metadata"]["name"] for row in await tenant.api.list(_ACCOUNTS, place)}
+    accounts = {row["metadata"]["name"] for row in await tenant.api.list(_ACCOUNTS, namespace)}
     assert "windlass-applier" not in accounts

@@ -1,4 +1,4 @@
-"""What a confined program can do, tried by one that tries."""
+"""The sandbox of renders, tried by programs that attempt to leave it."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ async def test_ways_out_of_the_process_are_closed(
     assert seen.pop("clone3") == "ENOSYS"
     assert [seen.pop(name) for name in ("pair", "thread", "own signal")] == ["done"] * 3
     assert set(seen.values()) == {"EPERM"}, seen
-    places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-    assert {environment[name] for name in places} == {str(tmp_path / child.HOME)}
+    variables = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    assert {environment[name] for name in variables} == {str(tmp_path / child.HOME)}
     assert "WINDLASS_CANARY" not in environment
     assert "PATH" not in environment
 
@@ -131,12 +131,12 @@ def _has_landlock() -> bool:
 @pytest.mark.scenario("E121")
 @pytest.mark.skipif(not _has_landlock(), reason="this kernel has no Landlock of version 6")
 async def test_only_given_files_are_seen(tmp_path: Path) -> None:
-    """A token beside the render is out of reach, as are other programs and their processes."""
-    place = tmp_path / "render"
-    place.mkdir()
-    (place / "given").write_text("x")
+    """A token beside the render cannot be read, nor can other programs and processes."""
+    directory = tmp_path / "render"
+    directory.mkdir()
+    (directory / "given").write_text("x")
     (tmp_path / "token").write_text("secret")
-    seen = json.loads(await _run(place, _FILES))
+    seen = json.loads(await _run(directory, _FILES))
     assert seen == ["done", "done", *["PermissionError"] * 5]
 
 
@@ -158,10 +158,10 @@ async def test_only_given_files_are_seen(tmp_path: Path) -> None:
         ("import signal; signal.raise_signal(24)", RenderLimits(seconds=20), "exceeded 20 s"),
     ],
 )
-async def test_bombs_end_at_their_limit(
+async def test_renders_end_at_their_limits(
     tmp_path: Path, script: str, limits: RenderLimits, words: str
 ) -> None:
-    """Time, output, memory, and what the kernel ends for one of them."""
+    """Time, output, memory, and a child that the kernel kills for one of them."""
     with pytest.raises(RenderRefused, match=words) as refused:
         await _run(tmp_path, script, limits)
     assert refused.value.reason == "RenderTooLarge"
@@ -178,17 +178,17 @@ asyncio.run(child.run([python, "-I", "-S", "-c", script], directory=pathlib.Path
 
 
 async def test_a_killed_operator_leaves_no_render(tmp_path: Path) -> None:
-    """The kernel ends what nobody is there to end."""
+    """The kernel ends the child when its parent dies."""
     home = tmp_path / child.HOME
     home.mkdir()
     given = (str(tmp_path), _PYTHON, sys.base_prefix)
     operator = await asyncio.create_subprocess_exec(sys.executable, "-c", _OPERATOR, *given)
     try:
 
-        async def begun() -> str:
+        async def started() -> str:
             return next((path.name for path in home.iterdir()), "")
 
-        pid = int(await eventually(begun, "the render runs"))
+        pid = int(await eventually(started, "the render runs"))
         assert is_alive(pid)
     finally:
         operator.kill()
@@ -200,8 +200,8 @@ async def test_a_killed_operator_leaves_no_render(tmp_path: Path) -> None:
     await eventually(ended, "the render is gone")
 
 
-async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
-    """A program of another machine, or a wrapper that needs a shell, is no render's fault."""
+async def test_a_program_that_cannot_start_is_reported(tmp_path: Path) -> None:
+    """A program for another architecture, or one without a shell, is not a fault of the chart."""
     (tmp_path / child.HOME).mkdir()
     broken = tmp_path / "helm"
     broken.write_bytes(b"\x7fELF and nothing else")
@@ -214,15 +214,17 @@ async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
 async def test_without_a_filter_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A filter that the kernel does not take ends in SandboxUnavailable, not in a free child."""
+    """A filter that the kernel refuses ends in SandboxUnavailable; no child is started."""
     monkeypatch.setattr(child.seccomp, "program", lambda _: b"\0" * 8)
     with pytest.raises(Stalled, match="cannot confine the render process"):
         await _run(tmp_path, "open('home/started', 'w')")
     assert not (tmp_path / child.HOME / "started").exists()
 
 
-async def test_other_machines_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a table of its calls there is no filter."""
+async def test_other_architectures_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a table of its system calls there is no filter."""
     monkeypatch.setattr(child.platform, "machine", lambda: "riscv64")
     with pytest.raises(Stalled, match="x86_64 or aarch64"):
         await _run(tmp_path, "")

@@ -1,4 +1,4 @@
-"""Where the commit comes from, and what is said when it does not come."""
+"""Resolving and fetching commits, and what status reports when that fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _secret(tenant: EnvironmentHarness, password: str) -> None:
 async def test_a_private_repository_needs_the_right_secret(
     tenant: EnvironmentHarness, tmp_path: Path
 ) -> None:
-    """Missing, wrong, right: each is seen by itself, and no value is ever repeated."""
+    """A missing, wrong and right Secret each take effect; no value is ever reported."""
     with running_git_server(tmp_path / "private", username="git", password=PASSWORD) as private:
         private.create("app", {"deploy/all.yaml": CONFIG_MAP})
         source = {
@@ -55,8 +55,8 @@ async def test_a_private_repository_needs_the_right_secret(
             await _secret(tenant, "wrong-password-1")
 
             async def refused() -> bool:
-                found = await tenant.get()
-                return "AuthFailed:" in str(found["status"].get("message"))
+                environment = await tenant.get()
+                return "AuthFailed:" in str(environment["status"].get("message"))
 
             await eventually(refused, "the server refuses")
             failed = await tenant.phase("Failed")
@@ -65,16 +65,16 @@ async def test_a_private_repository_needs_the_right_secret(
             ready = await tenant.phase("Ready")
             assert PASSWORD not in str(ready)
         async with tenant.running(poll_seconds=3600.0) as controller:
-            await tenant.passes(controller, 2)
-            tenant.connection.made.clear()
-            await tenant.passes(controller, 5)
-            assert not tenant.connection.about(tenant.namespace)
+            await tenant.reconcile_times(controller, 2)
+            tenant.connection.recorded.clear()
+            await tenant.reconcile_times(controller, 5)
+            assert not tenant.connection.requests_for(tenant.namespace)
 
 
-async def test_an_unknown_branch_is_named_and_found_when_it_comes(
+async def test_a_missing_branch_is_named_and_used_once_pushed(
     tenant: EnvironmentHarness,
 ) -> None:
-    """RefNotFound without a namespace full of leftovers; a push heals it."""
+    """RefNotFound; a push of the branch recovers."""
     source = {"name": "app", "branch": "later"}
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(sources=[source]))
@@ -87,7 +87,7 @@ async def test_an_unknown_branch_is_named_and_found_when_it_comes(
 
 @pytest.mark.scenario("E46")
 async def test_a_pinned_commit_must_lie_on_its_branch(tenant: EnvironmentHarness) -> None:
-    """An older commit of the branch is taken as it is; one beside it is refused."""
+    """An older commit of the branch is used; one of another branch is refused."""
     old = tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "green")})
     tip = tenant.commit({"deploy/all.yaml": CONFIG_MAP})
     beside = tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")}, branch="side")
@@ -97,33 +97,35 @@ async def test_a_pinned_commit_must_lie_on_its_branch(tenant: EnvironmentHarness
             tenant.environment(sources=[{"name": "app", "commitSha": old[:12]}]),
         )
         ready = await tenant.phase("Ready")
-        place = await tenant.place()
+        namespace = await tenant.environment_namespace()
         assert ready["status"]["sources"][0]["commit"] == old
-        # Whoever rewrites the branch takes nothing away from what runs.
-        anew = git(tenant.repository, "commit-tree", f"{tip}^{{tree}}", "-m", "a new beginning")
-        git(tenant.repository, "update-ref", "refs/heads/main", anew.strip())
-        await tenant.poke()
+        # A rewritten branch does not affect the running revision.
+        rewritten = git(
+            tenant.repository, "commit-tree", f"{tip}^{{tree}}", "-m", "a new beginning"
+        )
+        git(tenant.repository, "update-ref", "refs/heads/main", rewritten.strip())
+        await tenant.request_reconcile()
         assert (await tenant.get())["status"]["phase"] == "Ready"
         git(tenant.repository, "update-ref", "refs/heads/main", tip)
         await tenant.apply(tenant.environment(sources=[{"name": "app", "commitSha": beside}]))
         failed = await tenant.condition("BuildReady", "CommitNotOnRef")
         assert failed["status"]["phase"] == "Failed"
         assert failed["status"]["serving"] == ready["status"]["serving"]
-        applied = await tenant.api.get(CONFIG_MAPS, "settings", place)
+        applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
         assert applied["data"] == {"colour": "green"}
         await tenant.apply(
             tenant.environment(sources=[{"name": "app", "commitSha": beside, "branch": "side"}])
         )
         await tenant.phase("Ready")
-        applied = await tenant.api.get(CONFIG_MAPS, "settings", place)
+        applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
         assert applied["data"] == {"colour": "red"}
 
 
-async def test_what_runs_runs_on_while_git_is_away(
+async def test_an_environment_keeps_serving_while_git_is_unavailable(
     tenant: EnvironmentHarness, tmp_path: Path
 ) -> None:
-    """It stays Ready and is kept as it is; who starts meanwhile does not claim to know more."""
-    root = tmp_path / "unsteady"
+    """It stays Ready and drift is corrected; after a restart it is Building until Git is back."""
+    root = tmp_path / "git"
     with contextlib.ExitStack() as server:
         first = server.enter_context(running_git_server(root))
         repository = first.create("app", {"deploy/all.yaml": CONFIG_MAP})
@@ -132,42 +134,47 @@ async def test_what_runs_runs_on_while_git_is_away(
         async with tenant.running():
             await tenant.apply(tenant.project(sources=[source]), tenant.environment())
             ready = await tenant.phase("Ready")
-            place = await tenant.place()
+            namespace = await tenant.environment_namespace()
             server.close()
-            away = await eventually(
-                lambda: _says(tenant, "cannot check for newer commits"), "it is told"
+            unavailable = await eventually(
+                lambda: _with_message(tenant, "cannot check for newer commits"),
+                "the failure is reported",
             )
-            assert away["status"]["phase"] == "Ready"
-            rows = {row["type"]: row for row in away["status"]["conditions"]}
+            assert unavailable["status"]["phase"] == "Ready"
+            rows = {row["type"]: row for row in unavailable["status"]["conditions"]}
             assert (rows["Ready"]["status"], rows["BuildReady"]["status"]) == ("True", "True")
             assert "cannot check for newer commits" in rows["BuildReady"]["message"]
-            await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, place)
-            await eventually(lambda: _is(tenant, place, "blue"), "it is put right")
+            await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, namespace)
+            await eventually(lambda: _has_color(tenant, namespace, "blue"), "drift is corrected")
             assert (await tenant.get())["status"]["phase"] == "Ready"
     async with tenant.running():
-        away = await tenant.condition("BuildReady", "GitUnavailable")
-        assert away["status"]["phase"] == "Building"
-        assert away["status"]["serving"] == ready["status"]["serving"]
-        assert "still serving" in away["status"]["message"]
+        unavailable = await tenant.condition("BuildReady", "GitUnavailable")
+        assert unavailable["status"]["phase"] == "Building"
+        assert unavailable["status"]["serving"] == ready["status"]["serving"]
+        assert "still serving" in unavailable["status"]["message"]
         with running_git_server(root, port=int(url.split(":")[2].split("/")[0])):
             commit_files(repository, {"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
-            await eventually(lambda: _is(tenant, place, "red"), "the new commit is there")
-            healed = await tenant.phase("Ready")
-            assert "newer commits" not in healed["status"]["message"]
+            await eventually(
+                lambda: _has_color(tenant, namespace, "red"), "the new commit is applied"
+            )
+            recovered = await tenant.phase("Ready")
+            assert "newer commits" not in recovered["status"]["message"]
 
 
-async def _says(tenant: EnvironmentHarness, words: str) -> Any:
-    found = await tenant.get()
-    return found if words in str(found["status"].get("message")) else None
+async def _with_message(tenant: EnvironmentHarness, text: str) -> Any:
+    environment = await tenant.get()
+    return environment if text in str(environment["status"].get("message")) else None
 
 
-async def _is(tenant: EnvironmentHarness, place: str, colour: str) -> bool:
-    found = await tenant.api.get(CONFIG_MAPS, "settings", place)
-    return bool(found["data"] == {"colour": colour})
+async def _has_color(tenant: EnvironmentHarness, namespace: str, colour: str) -> bool:
+    live = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
+    return bool(live["data"] == {"colour": colour})
 
 
-async def test_a_path_that_is_not_there_is_said_with_what_is(tenant: EnvironmentHarness) -> None:
-    """Links are refused by name, missing paths with their neighbours."""
+async def test_a_missing_path_is_reported_with_existing_ones(
+    tenant: EnvironmentHarness,
+) -> None:
+    """The message lists the entries beside the missing path."""
     project = tenant.project(templates={"default": {"type": "manifest", "path": "deplyo"}})
     async with tenant.running():
         await tenant.apply(project, tenant.environment())

@@ -1,4 +1,4 @@
-"""What of a repository is not applied, is applied otherwise, or is refused with a remedy."""
+"""Content of a repository that is skipped, changed, or refused with a remedy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SERVICES = GVR("", "v1", "services")
 _CONTROLLERS = GVR("", "v1", "replicationcontrollers")
 
 
-def _rows(found: Any) -> dict[str, Any]:
-    return {row["type"]: row for row in found["status"]["conditions"]}
+def _conditions(environment: Any) -> dict[str, Any]:
+    return {row["type"]: row for row in environment["status"]["conditions"]}
 
 
 def _service(kind: str, **spec: Any) -> str:
@@ -44,30 +44,32 @@ def _service(kind: str, **spec: Any) -> str:
     return json.dumps(obj) + "\n---\n"
 
 
-async def test_services_with_doors_are_applied_without_them(tenant: EnvironmentHarness) -> None:
-    """Node ports and load balancers become addresses inside, and that is said."""
-    doors = _service("NodePort") + _service(
+async def test_node_ports_and_load_balancers_become_cluster_ips(tenant: EnvironmentHarness) -> None:
+    """Their other fields are left out, and status.unsupported lists each."""
+    services_text = _service("NodePort") + _service(
         "LoadBalancer",
         loadBalancerIP="203.0.113.7",
         healthCheckNodePort=30099,
         loadBalancerSourceRanges=["0.0.0.0/0"],
         allocateLoadBalancerNodePorts=True,
     )
-    tenant.commit({"deploy/all.yaml": doors})
+    tenant.commit({"deploy/all.yaml": services_text})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.phase("Ready")
-        services = await tenant.api.list(_SERVICES, await tenant.place())
+        environment = await tenant.phase("Ready")
+        services = await tenant.api.list(_SERVICES, await tenant.environment_namespace())
     assert len(services) == 2
     for service in services:
         assert service["spec"]["type"] == "ClusterIP"
         assert "nodePort" not in service["spec"]["ports"][0]
         assert "loadBalancerIP" not in service["spec"]
-    said = "\n".join(found["status"]["unsupported"])
-    assert "Service/nodeport is applied as ClusterIP instead of NodePort, without spec." in said
-    assert "Service/loadbalancer is applied as ClusterIP instead of LoadBalancer" in said
+    unsupported = "\n".join(environment["status"]["unsupported"])
+    assert (
+        "Service/nodeport is applied as ClusterIP instead of NodePort, without spec." in unsupported
+    )
+    assert "Service/loadbalancer is applied as ClusterIP instead of LoadBalancer" in unsupported
     for path in ("spec.ports[0].nodePort", "spec.externalTrafficPolicy", "spec.loadBalancerIP"):
-        assert path in said
+        assert path in unsupported
 
 
 def _controller(image: str) -> str:
@@ -88,18 +90,18 @@ def _controller(image: str) -> str:
 async def test_a_replication_controller_runs_and_its_pods_follow(
     tenant: EnvironmentHarness,
 ) -> None:
-    """It is ready with its pods; for another template all of them are replaced, then it goes."""
+    """It is ready with its pods; a new template replaces all of them; then it is pruned."""
     tenant.commit({"deploy/all.yaml": _controller("registry.invalid/old:1")})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.started()
-        place = await tenant.place()
+        await tenant.wait_running()
+        namespace = await tenant.environment_namespace()
         second = tenant.commit({"deploy/all.yaml": _controller("registry.invalid/old:2")})
-        await tenant.started(commit=second)
-        pods = await tenant.pods(place)
+        await tenant.wait_running(commit=second)
+        pods = await tenant.pods(namespace)
         images = {pod["spec"]["containers"][0]["image"] for pod in pods}
         tenant.commit({"deploy/all.yaml": CONFIG_MAP})
-        await tenant.gone(_CONTROLLERS, "old", place)
+        await tenant.wait_deleted(_CONTROLLERS, "old", namespace)
     assert (len(pods), images) == (2, {"registry.invalid/old:2"})
 
 
@@ -118,7 +120,7 @@ _UNKNOWN = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w}\n"
 
 
 @pytest.mark.parametrize(
-    ("files", "reason", "told"),
+    ("files", "reason", "message"),
     [
         ({"all.yaml": _limited("9Gi")}, "LimitAboveMaximum", "the maximum of 8Gi per container"),
         ({"all.yaml": deployment(image="")}, "ImageMissing", "containers[0].image: image is"),
@@ -142,48 +144,48 @@ _UNKNOWN = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w}\n"
     ],
     ids=["limit", "image", "token", "unknown", "old", "generateName", "kustomize"],
 )
-async def test_a_refusal_has_a_reason_of_its_own_and_a_remedy(
-    tenant: EnvironmentHarness, files: dict[str, str], reason: str, told: str
+async def test_each_refusal_has_its_reason_and_a_remedy(
+    tenant: EnvironmentHarness, files: dict[str, str], reason: str, message: str
 ) -> None:
-    """What is wrong, where, and what to do about it."""
+    """The message names the cause, the field and the remedy."""
     tenant.commit({f"deploy/{name}": text for name, text in files.items()})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        found = await tenant.condition("DeploymentReady", reason)
-    assert found["status"]["phase"] == "Failed"
-    assert told in found["status"]["message"]
+        environment = await tenant.condition("DeploymentReady", reason)
+    assert environment["status"]["phase"] == "Failed"
+    assert message in environment["status"]["message"]
 
 
-async def test_an_image_whose_user_is_a_name_gets_its_remedies(tenant: EnvironmentHarness) -> None:
-    """What the kubelet says of it under restricted helps nobody alone."""
+async def test_an_image_with_a_non_numeric_user_gets_remedies(tenant: EnvironmentHarness) -> None:
+    """The message of the kubelet alone does not tell what to change."""
     tenant.commit({"deploy/all.yaml": deployment()})
     text = "container has runAsNonRoot and image has non-numeric user (web), cannot verify user"
     waiting = {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": text}}}
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Deploying")
-        place = await tenant.place()
+        namespace = await tenant.environment_namespace()
 
-        async def told() -> bool:
-            await tenant.pods_say(place, ready=False, **waiting)
+        async def reported() -> bool:
+            await tenant.report_pods(namespace, ready=False, **waiting)
             message = (await tenant.get())["status"]["message"]
             return "securityContext.runAsUser" in message and "baseline" in message
 
-        await eventually(told, "both remedies")
+        await eventually(reported, "both remedies")
 
 
-async def test_a_missing_repository_is_failed(tenant: EnvironmentHarness) -> None:
-    """Nothing is built, and nothing will be until somebody names another."""
+async def test_a_missing_repository_fails_the_environment(tenant: EnvironmentHarness) -> None:
+    """It is Stalled until the spec names another repository."""
     source = {"name": "app", "repositoryUrl": tenant.url.replace("app-", "gone-"), "branch": "main"}
     async with tenant.running():
         await tenant.apply(tenant.project(sources=[source]), tenant.environment())
-        found = await tenant.condition("BuildReady", "RepoNotFound")
-    assert found["status"]["phase"] == "Failed"
-    assert _rows(found)["Stalled"]["status"] == "True"
+        environment = await tenant.condition("BuildReady", "RepoNotFound")
+    assert environment["status"]["phase"] == "Failed"
+    assert _conditions(environment)["Stalled"]["status"] == "True"
 
 
 async def test_a_directory_is_read_at_any_depth(tenant: EnvironmentHarness) -> None:
-    """Without tools' directories and what is excluded; what is no object is skipped and said."""
+    """Hidden and excluded directories are skipped; what is not an object is listed as skipped."""
 
     def named(name: str) -> str:
         return CONFIG_MAP.replace("settings", name)
@@ -201,11 +203,11 @@ async def test_a_directory_is_read_at_any_depth(tenant: EnvironmentHarness) -> N
     template = {"type": "manifest", "path": "deploy", "exclude": ["test/**"]}
     async with tenant.running():
         await tenant.apply(tenant.project(templates={"default": template}), tenant.environment())
-        found = await tenant.phase("Ready")
-        maps = await tenant.api.list(CONFIG_MAPS, await tenant.place())
+        environment = await tenant.phase("Ready")
+        maps = await tenant.api.list(CONFIG_MAPS, await tenant.environment_namespace())
     ours = {row["metadata"]["name"] for row in maps} - {"kube-root-ca.crt", "windlass-inventory"}
     assert ours == {"top", "deep", "beside"}
-    assert found["status"]["unsupported"] == [
+    assert environment["status"]["unsupported"] == [
         "deploy/compose.yaml, document 1 (not a Kubernetes object) is not applied",
         "deploy/values.yaml (not a Kubernetes object) is not applied",
     ]
@@ -233,23 +235,23 @@ metadata: {name: widgets.example.org}
 """
 
 
-async def test_everything_left_out_of_a_chart_is_said(tenant: EnvironmentHarness) -> None:
-    """Definitions, ties to others, our labels, routes; and no route is called ready."""
+async def test_everything_left_out_of_a_chart_is_listed(tenant: EnvironmentHarness) -> None:
+    """CRDs, finalizers, owners, reserved labels and routes; IngressReady is False."""
     files = chart({"tied.yaml": _TIED, "web.yaml": _INGRESS})
     tenant.commit({**files, "chart/crds/widgets.yaml": _CRD})
     template = {"type": "helm", "path": "chart"}
     async with tenant.running(helm=helm.helm_program()):
         await tenant.apply(tenant.project(templates={"default": template}), tenant.environment())
-        found = await tenant.phase("Ready")
-        live = await tenant.api.get(CONFIG_MAPS, "tied", await tenant.place())
-    assert found["status"]["unsupported"] == [
+        environment = await tenant.phase("Ready")
+        live = await tenant.api.get(CONFIG_MAPS, "tied", await tenant.environment_namespace())
+    assert environment["status"]["unsupported"] == [
         "Ingress/web is not applied",
         "crds/widgets.yaml (CustomResourceDefinitions) is not applied",
         "ConfigMap/tied is applied without metadata.finalizers, metadata.ownerReferences, "
         "metadata.labels.catalyst.dev/team",
     ]
-    route = _rows(found)["IngressReady"]
+    route = _conditions(environment)["IngressReady"]
     assert (route["status"], route["reason"]) == ("False", "RoutesNotSupported")
     assert "Ingress/web not applied" in route["message"]
-    assert _rows(found)["Ready"]["status"] == "True"
+    assert _conditions(environment)["Ready"]["status"] == "True"
     assert "finalizers" not in live["metadata"]

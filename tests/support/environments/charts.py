@@ -1,4 +1,4 @@
-"""Charts in a repository, and the ends of their hooks."""
+"""Charts in a repository, and the completion of their hook Jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ JOBS = GVR("batch", "v1", "jobs")
 def chart(templates: dict[str, str], values: str = "", more: str = "") -> dict[str, str]:
     """The files of a chart in the directory chart of a repository."""
     files = helm.chart(templates, more=more)
-    found = {f"chart/{path}": content.decode() for path, content in files.items()}
-    return {**found, "chart/values.yaml": values}
+    contents = {f"chart/{path}": content.decode() for path, content in files.items()}
+    return {**contents, "chart/values.yaml": values}
 
 
 def job(name: str, events: str, weight: int = 0) -> str:
-    """A Job that a chart calls a hook."""
+    """The manifest of a Job with hook annotations."""
     return (
         f"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\n  annotations:\n"
         f"    helm.sh/hook: {events}\n    helm.sh/hook-weight: '{weight}'\n"
@@ -30,7 +30,7 @@ def job(name: str, events: str, weight: int = 0) -> str:
 
 
 def hook(kind: str, name: str, events: str, weight: int = 0, more: str = "") -> str:
-    """An object of the core group that a chart calls a hook."""
+    """The manifest of an object of the core group with hook annotations."""
     return (
         f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n"
         f"    helm.sh/hook: {events}\n    helm.sh/hook-weight: '{weight}'\n{more}"
@@ -38,29 +38,34 @@ def hook(kind: str, name: str, events: str, weight: int = 0, more: str = "") -> 
 
 
 async def finish_job(
-    tenant: EnvironmentHarness, place: str, name: str, how: str = "Complete"
+    tenant: EnvironmentHarness, namespace: str, name: str, result: str = "Complete"
 ) -> str:
-    """Say what the job controller says at the end of a Job that it has begun; its uid."""
+    """Report a started Job as finished, as the Job controller does; its uid."""
 
-    async def there() -> Any:
-        listed = await tenant.api.list(JOBS, place)
+    async def unfinished() -> Any:
+        listed = await tenant.api.list(JOBS, namespace)
         rows = [row for row in listed if row["metadata"]["name"] == name]
         states = ((row, row.get("status") or {}) for row in rows)
-        # When it began is the controller's to say, once; another word is refused.
-        begun = (row for row, now in states if now.get("startTime") and not now.get("conditions"))
-        return next(begun, None)
+        # The API server refuses another startTime than the one the controller set.
+        started = (row for row, now in states if now.get("startTime") and not now.get("conditions"))
+        return next(started, None)
 
-    found = await eventually(there, f"Job {name} has begun and not ended")
-    stamp = found["status"]["startTime"]
-    before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[how]
-    row = {"status": "True", "reason": "Told", "message": "so it was", "lastTransitionTime": stamp}
+    started_job = await eventually(unfinished, f"Job {name} has started and not finished")
+    stamp = started_job["status"]["startTime"]
+    before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[result]
+    row = {
+        "status": "True",
+        "reason": "Reported",
+        "message": "reported by the test",
+        "lastTransitionTime": stamp,
+    }
     status: dict[str, Any] = {
-        "conditions": [{"type": before, **row}, {"type": how, **row}],
+        "conditions": [{"type": before, **row}, {"type": result, **row}],
         "uncountedTerminatedPods": {},
         "ready": 0,
         "active": 0,
     }
-    if how == "Complete":
+    if result == "Complete":
         status |= {"completionTime": stamp, "succeeded": 1}
-    await tenant.patch(JOBS, name, {"status": status}, place, subresource="status")
-    return str(found["metadata"]["uid"])
+    await tenant.patch(JOBS, name, {"status": status}, namespace, subresource="status")
+    return str(started_job["metadata"]["uid"])

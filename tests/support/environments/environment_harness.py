@@ -1,4 +1,4 @@
-"""Projects, Environments, and the controller that makes them run."""
+"""Projects and Environments of one namespace, and a controller that reconciles them."""
 
 from __future__ import annotations
 
@@ -88,43 +88,45 @@ class RecordedRequest:
 
 
 class RecordingConnection(Connection):
-    """A connection that remembers what was asked of it, watches aside."""
+    """A connection that records its requests, except watches."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.made: list[RecordedRequest] = []
-        self.under_way = 0
+        self.recorded: list[RecordedRequest] = []
+        self.in_flight = 0
 
     async def request(self, method: str, path: str, **options: Any) -> Any:
         content = options.get("content")
         body = orjson.loads(content) if content else None
-        self.made.append(RecordedRequest(method, path, body))
-        self.under_way += 1
+        self.recorded.append(RecordedRequest(method, path, body))
+        self.in_flight += 1
         try:
             return await super().request(method, path, **options)
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
 
-    def about(self, *words: str) -> list[RecordedRequest]:
-        """The requests whose path holds one of these words."""
-        return [one for one in self.made if any(word in one.path for word in words)]
+    def requests_for(self, *parts: str) -> list[RecordedRequest]:
+        """The recorded requests whose path contains one of these texts."""
+        return [request for request in self.recorded if any(part in request.path for part in parts)]
 
 
 @dataclass
 class EnvironmentHarness:
-    """One tenant namespace, one repository, and everybody's hands."""
+    """One tenant namespace with a repository, an administrator's client and the operator's."""
 
-    api: Api
-    namespace: str
-    served: RunningGitServer
-    repository: Path
-    url: str
+    api: Api  # the administrator's client
+    namespace: str  # of the tenant: Projects and Environments are created here
+    git_server: RunningGitServer
+    repository: Path  # the bare repository on disk
+    url: str  # the address of the repository
     settings: EnvironmentsSettings
     git: GitSettings
-    connection: RecordingConnection
-    kubeconfig: Path
+    connection: RecordingConnection  # the operator's own
+    kubeconfig: Path  # with exactly the operator's rights
+    # The name of the Project.
     name: str = field(default_factory=lambda: f"p{next(_numbers)}")
-    looked: list[Key] = field(default_factory=list)
+    # One entry for every finished reconcile of an Environment.
+    reconciled: list[Key] = field(default_factory=list)
     metrics: EnvironmentMetrics = field(
         default_factory=lambda: EnvironmentMetrics(CollectorRegistry())
     )
@@ -165,27 +167,27 @@ class EnvironmentHarness:
     async def get(self, name: str = "one") -> dict[str, Any]:
         return await self.api.get(ENVIRONMENTS, name, self.namespace)
 
-    async def phase(self, wanted: str, name: str = "one", *, seconds: float = 30.0) -> Any:
+    async def phase(self, desired: str, name: str = "one", *, seconds: float = 30.0) -> Any:
         """The Environment, once it is in a phase for the generation it now has."""
 
-        async def look() -> Any:
-            found = await self.get(name)
-            status = found.get("status") or {}
-            seen = status.get("observedGeneration") == found["metadata"]["generation"]
-            return found if seen and status.get("phase") == wanted else None
+        async def poll() -> Any:
+            environment = await self.get(name)
+            status = environment.get("status") or {}
+            is_current = status.get("observedGeneration") == environment["metadata"]["generation"]
+            return environment if is_current and status.get("phase") == desired else None
 
         try:
-            return await eventually(look, f"{name} is {wanted}", seconds=seconds)
+            return await eventually(poll, f"{name} is {desired}", seconds=seconds)
         except AssertionError as error:
             raise AssertionError(
                 f"{error}; status {(await self.get(name)).get('status')}"
             ) from None
 
-    async def place(self, name: str = "one") -> str:
+    async def environment_namespace(self, name: str = "one") -> str:
         return str((await self.get(name))["status"]["namespace"])
 
-    async def poke(self, name: str = "one") -> None:
-        """Ask for a look now, and wait until it was taken."""
+    async def request_reconcile(self, name: str = "one") -> None:
+        """Request a reconcile by annotation, and wait until status acknowledges it."""
         stamp = f"2026-01-01T00:00:{next(_numbers) % 60:02d}.{next(_numbers)}Z"
         patch = {"metadata": {"annotations": {"windlass.dev/requestedAt": stamp}}}
         await self.api.merge_patch(ENVIRONMENTS, name, patch, self.namespace, field_manager=MANAGER)
@@ -196,46 +198,52 @@ class EnvironmentHarness:
 
         await eventually(handled, "the request is acknowledged")
 
-    async def gone(
+    async def wait_deleted(
         self, gvr: GVR, name: str, namespace: str = "", *, seconds: float = 40.0
     ) -> None:
-        async def look() -> bool:
+        async def poll() -> bool:
             try:
                 await self.api.get(gvr, name, namespace)
             except NotFound:
                 return True
             return False
 
-        await eventually(look, f"{gvr.resource} {name} gone", seconds=seconds)
+        await eventually(poll, f"{gvr.resource} {name} is deleted", seconds=seconds)
 
-    async def patch(self, gvr: GVR, name: str, patch: Any, namespace: str = "", **how: Any) -> Any:
-        """A merge patch by somebody who is not the operator."""
-        return await self.api.merge_patch(gvr, name, patch, namespace, field_manager=MANAGER, **how)
+    async def patch(
+        self, gvr: GVR, name: str, patch: Any, namespace: str = "", **options: Any
+    ) -> Any:
+        """A merge patch by a client other than the operator."""
+        return await self.api.merge_patch(
+            gvr, name, patch, namespace, field_manager=MANAGER, **options
+        )
 
     async def condition(self, kind: str, reason: str, name: str = "one") -> Any:
         """The Environment, once a condition of it has this reason for its generation."""
 
-        async def look() -> Any:
-            found = await self.get(name)
-            rows = (found.get("status") or {}).get("conditions") or []
-            said = {row["type"]: row for row in rows}.get(kind, {})
-            seen = said.get("observedGeneration") == found["metadata"]["generation"]
-            return found if seen and said["reason"] == reason else None
+        async def poll() -> Any:
+            environment = await self.get(name)
+            rows = (environment.get("status") or {}).get("conditions") or []
+            condition = {row["type"]: row for row in rows}.get(kind, {})
+            is_current = (
+                condition.get("observedGeneration") == environment["metadata"]["generation"]
+            )
+            return environment if is_current and condition["reason"] == reason else None
 
         try:
-            return await eventually(look, f"{kind} of {name} says {reason}")
+            return await eventually(poll, f"{kind} of {name} has reason {reason}")
         except AssertionError as error:
             raise AssertionError(
                 f"{error}; status {(await self.get(name)).get('status')}"
             ) from None
 
-    async def pods(self, place: str) -> list[Any]:
-        found = await self.api.list(PODS, place)
-        return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+    async def pods(self, namespace: str) -> list[Any]:
+        pods = await self.api.list(PODS, namespace)
+        return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
 
-    async def pods_say(self, place: str, *, ready: bool, **container: Any) -> int:
-        """What a kubelet would report of every pod in `place`; how many there are."""
-        pods = await self.pods(place)
+    async def report_pods(self, namespace: str, *, ready: bool, **container: Any) -> int:
+        """Report the status of every pod in `namespace`, as a kubelet does; how many there are."""
+        pods = await self.pods(namespace)
         row = {
             "name": "main",
             "image": "x",
@@ -249,53 +257,57 @@ class EnvironmentHarness:
         for pod in pods:
             with contextlib.suppress(NotFound):
                 name = pod["metadata"]["name"]
-                await self.patch(PODS, name, {"status": status}, place, subresource="status")
+                await self.patch(PODS, name, {"status": status}, namespace, subresource="status")
         return len(pods)
 
-    async def started(self, name: str = "one", *, commit: str = "") -> Any:
-        """The Environment, once all its pods run and it is ready, if need be of a commit."""
+    async def wait_running(self, name: str = "one", *, commit: str = "") -> Any:
+        """The Environment, once it is Ready with its pods reported ready, if given of a commit."""
 
-        async def look() -> Any:
-            found = await self.get(name)
-            status = found.get("status") or {}
+        async def poll() -> Any:
+            environment = await self.get(name)
+            status = environment.get("status") or {}
             if status.get("namespace"):
-                await self.pods_say(status["namespace"], ready=True)
-            seen = status.get("observedGeneration") == found["metadata"]["generation"]
-            serves = (status.get("serving") or {}).get("commits") or {}
-            is_right = not commit or commit in serves.values()
-            return found if seen and is_right and status.get("phase") == "Ready" else None
+                await self.report_pods(status["namespace"], ready=True)
+            is_current = status.get("observedGeneration") == environment["metadata"]["generation"]
+            serving = (status.get("serving") or {}).get("commits") or {}
+            serves_commit = not commit or commit in serving.values()
+            return (
+                environment
+                if is_current and serves_commit and status.get("phase") == "Ready"
+                else None
+            )
 
-        return await eventually(look, f"{name} runs")
+        return await eventually(poll, f"{name} is running")
 
-    async def passes(
+    async def reconcile_times(
         self, controller: EnvironmentsController, number: int, name: str = "one"
     ) -> None:
-        """Have `number` whole passes over an Environment, one after the other."""
+        """Reconcile an Environment `number` times, one after the other."""
         key = Key(self.namespace, name)
         for _ in range(number):
-            wanted = self.looked.count(key) + 1
+            expected = self.reconciled.count(key) + 1
             controller._queues["Environment"].add(key)
 
-            async def one_more(wanted: int = wanted) -> bool:
-                return self.looked.count(key) >= wanted
+            async def is_reconciled(expected: int = expected) -> bool:
+                return self.reconciled.count(key) >= expected
 
-            await eventually(one_more, "a pass")
-        await eventually(self._quiet, "what the last pass found is written")
+            await eventually(is_reconciled, "one more reconcile")
+        await eventually(self._is_idle, "the last reconcile is written")
 
-    def _recorded(self, reconcile: Reconcile[Key]) -> Reconcile[Key]:
+    def _record_reconciles(self, reconcile: Reconcile[Key]) -> Reconcile[Key]:
         async def recorded(key: Key) -> Outcome:
             outcome = await reconcile(key)
-            self.looked.append(key)
+            self.reconciled.append(key)
             return outcome
 
         return recorded
 
-    async def _quiet(self) -> bool:
-        return self.connection.under_way == 0
+    async def _is_idle(self) -> bool:
+        return self.connection.in_flight == 0
 
     async def events(self, reason: str) -> list[Any]:
-        found = await self.api.list(EVENTS, self.namespace)
-        return [event for event in found if event["reason"] == reason]
+        events = await self.api.list(EVENTS, self.namespace)
+        return [event for event in events if event["reason"] == reason]
 
     @contextlib.asynccontextmanager
     async def running(self, **changes: Any) -> AsyncIterator[EnvironmentsController]:
@@ -311,16 +323,16 @@ class EnvironmentHarness:
             clock=clock,
             metrics=self.metrics,
         )
-        passes = controller._controllers[0]
-        passes._reconcile = self._recorded(passes._reconcile)
+        environments = controller._controllers[0]
+        environments._reconcile = self._record_reconciles(environments._reconcile)
         task = asyncio.create_task(controller.run())
         try:
             yield controller
             if task.done():
                 task.result()
         finally:
-            # A request that is cut off while its connection opens leaves a warning behind.
-            await eventually(self._quiet, "no request is under way")
+            # A request that is canceled while its connection opens leaves a warning behind.
+            await eventually(self._is_idle, "no request is in flight")
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -329,37 +341,37 @@ class EnvironmentHarness:
 
 @contextlib.asynccontextmanager
 async def environment_harness(
-    desk: LocalCluster,
+    cluster: LocalCluster,
     namespace: str,
-    served: RunningGitServer,
+    git_server: RunningGitServer,
     directory: Path,
     *,
     kubeconfig: Path | None = None,
 ) -> AsyncIterator[EnvironmentHarness]:
-    """Everything but the controller, which a test starts itself.
+    """A harness without the controller, which a test starts itself.
 
-    `kubeconfig` is that of an operator that is installed already.
+    `kubeconfig` is that of an installed operator; without it, the operator is installed here.
     """
     if kubeconfig is None:
-        kubeconfig = (await install(desk, Installation())).kubeconfig
+        kubeconfig = (await install(cluster, Installation())).kubeconfig
     name = f"app-{namespace}"
-    repository = served.create(name, {"deploy/all.yaml": CONFIG_MAP})
+    repository = git_server.create(name, {"deploy/all.yaml": CONFIG_MAP})
     settings = EnvironmentsSettings(
         work_directory=directory / "work",
         operator=OperatorAccount("windlass-operator"),
         poll_seconds=1.0,
     )
     async with (
-        Connection.open(kubeconfig=desk.admin_kubeconfig) as admin,
+        Connection.open(kubeconfig=cluster.admin_kubeconfig) as admin,
         RecordingConnection.open(kubeconfig=kubeconfig) as operator,
     ):
         assert isinstance(operator, RecordingConnection)
         yield EnvironmentHarness(
             Api(admin),
             namespace,
-            served,
+            git_server,
             repository,
-            served.server.url(name),
+            git_server.server.url(name),
             settings,
             git_settings(directory),
             operator,

@@ -18,11 +18,11 @@ RELEASE = Release("demo", "demo-ns", "v1.35.4", ("apps/v1", "example.com/v1/Widg
 
 @functools.cache
 def helm_program() -> str:
-    """Where helm is; a test does not build it, that would take minutes of its time."""
-    found = provider.find_tool(tools.HELM)
-    if found is None:
+    """The path of helm; a test does not build it, which would take minutes."""
+    program = provider.find_tool(tools.HELM)
+    if program is None:
         pytest.fail("helm is missing: run `windlass dev binaries --helm` once", pytrace=False)
-    return str(found)
+    return str(program)
 
 
 def helm(directory: Path, **limits: float) -> Helm:

@@ -1,4 +1,4 @@
-"""Objects as a project writes them, and a place to put them."""
+"""Objects as a project writes them, and a target of their bundle."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from windlass.objects.names import JSON, Object
 
 OWNER = Ownership("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
 FILE = "deploy/all.yaml"
-REACH = ClusterAccess(AllowedStorageClasses(frozenset({"fast", "slow"}), "fast"))
-PLACE = BundleTarget(
+CLUSTER_ACCESS = ClusterAccess(AllowedStorageClasses(frozenset({"fast", "slow"}), "fast"))
+TARGET = BundleTarget(
     "env-shop-pr-1",
     OWNER,
     {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"},
-    cluster_access=REACH,
+    cluster_access=CLUSTER_ACCESS,
 )
 
 
-def build_bundle(objects: Iterable[Object], place: BundleTarget = PLACE) -> Bundle:
+def build_bundle(objects: Iterable[Object], namespace: BundleTarget = TARGET) -> Bundle:
     """The bundle of some objects of one file."""
-    return bundles.build_bundle([ManifestObject(obj, FILE) for obj in objects], place)
+    return bundles.build_bundle([ManifestObject(obj, FILE) for obj in objects], namespace)
 
 
 def pod_spec(**more: JSON) -> Object:

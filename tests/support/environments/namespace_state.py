@@ -1,4 +1,4 @@
-"""What is in an Environment's namespace, so that two of them can be compared."""
+"""The objects in an Environment's namespace, in a form in which two of them can be compared."""
 
 from __future__ import annotations
 
@@ -46,29 +46,31 @@ _DIFFERS = frozenset(
 
 
 async def read_state(tenant: EnvironmentHarness, name: str) -> dict[str, Any]:
-    """All objects, without what differs between any two Environments of one wish."""
-    own = await tenant.get(name)
-    place = own["status"]["namespace"]
-    names = {own["metadata"]["uid"]: "UID", place: "PLACE"}
+    """All objects, without what differs between any two Environments with the same spec."""
+    environment = await tenant.get(name)
+    namespace = environment["status"]["namespace"]
+    names = {environment["metadata"]["uid"]: "UID", namespace: "NAMESPACE"}
     return {
-        f"{gvr.resource}/{row['metadata']['name']}": _compared(row, names)
+        f"{gvr.resource}/{row['metadata']['name']}": _comparable(row, names)
         for gvr in KINDS
-        for row in await tenant.api.list(gvr, place)
+        for row in await tenant.api.list(gvr, namespace)
     }
 
 
-def _compared(row: dict[str, Any], names: dict[str, str]) -> Any:
+def _comparable(row: dict[str, Any], names: dict[str, str]) -> Any:
     if row["metadata"]["name"] != _INVENTORY:
-        return _plain(row, names)
+        return _replace_names(row, names)
     entries = json.loads(row["data"]["inventory"])
     return sorted((entry["kind"], entry["name"], bool(entry.get("uid"))) for entry in entries)
 
 
-def _plain(value: Any, names: dict[str, str]) -> Any:
+def _replace_names(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item, names) for key, item in value.items() if key not in _DIFFERS}
+        return {
+            key: _replace_names(item, names) for key, item in value.items() if key not in _DIFFERS
+        }
     if isinstance(value, list):
-        return [_plain(item, names) for item in value]
+        return [_replace_names(item, names) for item in value]
     if isinstance(value, str):
         for name, common in names.items():
             value = value.replace(name, common)

@@ -1,7 +1,7 @@
-"""What lies around previews on a node: some of it is theirs to reach, most is not.
+"""Network peers of previews on a node: a few that they may reach, most they must not.
 
-Addresses of the world outside are given to the node itself, in the cluster's own network;
-what pods send there is filtered like anything that leaves them.
+Public and private addresses outside the cluster are assigned to the node itself, in the
+cluster's own network; traffic of pods to them is filtered like any other egress.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WEB, OTHER, DNS = 443, 8443, 53
 
 @dataclass(frozen=True)
 class NetworkNeighbors:
-    """A name server, a stranger without a fence, a listener on the machine, and addresses."""
+    """A DNS server, a pod without isolation, a listener on the machine, and addresses outside."""
 
     slot: Slot
     dns: PodNetwork
@@ -36,28 +36,30 @@ class NetworkNeighbors:
     machine_port: int
 
     @classmethod
-    def laid_out(cls, desk: LocalCluster, stack: contextlib.ExitStack) -> NetworkNeighbors:
-        """Build it; it goes with the cluster."""
-        now = cluster_state.load_state(desk.directory)
-        assert now is not None
-        assert now.node is not None
-        enter = kernel_namespaces.enter_command(desk.directory)
+    def start(cls, cluster: LocalCluster, stack: contextlib.ExitStack) -> NetworkNeighbors:
+        """Start all of them; they end with the stack and the cluster."""
+        state = cluster_state.load_state(cluster.directory)
+        assert state is not None
+        assert state.node is not None
+        enter = kernel_namespaces.enter_command(cluster.directory)
         for address in (PUBLIC, METADATA, *PRIVATE):
             system.run_command(*enter, "ip", "address", "add", f"{address}/32", "dev", "lo")
-        slot = Slot(now.node.slot)
-        node = PodNetwork("node", slot.node_address, kernel_namespaces.network_file(desk.directory))
+        slot = Slot(state.node.slot)
+        node = PodNetwork(
+            "node", slot.node_address, kernel_namespaces.network_file(cluster.directory)
+        )
         stack.enter_context(node.listening(WEB, OTHER))
-        plain = stack.enter_context(support.fresh_namespace(desk))
+        plain = stack.enter_context(support.fresh_namespace(cluster))
         account = f"/api/v1/namespaces/{plain}/serviceaccounts/default"
-        eventually(lambda: desk.api.request(account).ok, "the default account")
-        dns = pod_network.run_pod(desk, "kube-system", "dns", labels={"k8s-app": "kube-dns"})
+        eventually(lambda: cluster.api.request(account).ok, "the default ServiceAccount")
+        dns = pod_network.run_pod(cluster, "kube-system", "dns", labels={"k8s-app": "kube-dns"})
         stack.enter_context(dns.echoing(DNS))
-        stranger = pod_network.run_pod(desk, plain, "stranger")
-        machine = stack.enter_context(socket.create_server((desk.host, 0)))
+        stranger = pod_network.run_pod(cluster, plain, "stranger")
+        machine = stack.enter_context(socket.create_server((cluster.host, 0)))
         return cls(slot, dns, stranger, int(machine.getsockname()[1]))
 
     def forbidden(self) -> dict[str, tuple[str, int]]:
-        """Places that no preview may reach, by what they are."""
+        """Addresses that no preview may reach, by what they are."""
         return {
             "the API server": (self.slot.node_address, 6443),
             "the API server as a service": (self.slot.service_address, 443),
@@ -69,15 +71,15 @@ class NetworkNeighbors:
         }
 
     def reached_by(self, pod: PodNetwork) -> set[str]:
-        """Which of the forbidden places a pod reaches."""
+        """Which of the forbidden addresses a pod reaches."""
         return {
-            name for name, (where, port) in self.forbidden().items() if pod.reaches(where, port)
+            name for name, (address, port) in self.forbidden().items() if pod.reaches(address, port)
         }
 
 
 def serving_manifest(image: str = nodes.IMAGE, *, script: str = "", probe_delay: int = 0) -> str:
-    """A web server that says hello, without resources, as a user without rights, and a Service."""
-    runs = script or "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
+    """A web server without resource requests, run as an unprivileged user, and its Service."""
+    command = script or "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
     return f"""\
 apiVersion: apps/v1
 kind: Deployment
@@ -93,7 +95,7 @@ spec:
       - name: main
         image: {image}
         imagePullPolicy: Never
-        command: [sh, -c, "{runs}"]
+        command: [sh, -c, "{command}"]
         ports: [{{name: http, containerPort: 8080}}]
         readinessProbe:
           httpGet: {{path: /index.html, port: http}}

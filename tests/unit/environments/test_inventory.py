@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE, build_bundle
+from tests.support.environments.manifests import OWNER, TARGET, build_bundle
 from windlass.api.install.environment_objects import ALLOWED_KINDS
 from windlass.environments import inventory
 from windlass.environments.bundle import bundle as bundles
@@ -21,7 +21,7 @@ DATA = InventoryEntry("", "PersistentVolumeClaim", "data", "u2")
 
 
 def _bundle(*objects: Object) -> Bundle:
-    return build_bundle(objects, PLACE)
+    return build_bundle(objects, TARGET)
 
 
 def _live(obj: Object, uid: str, manager: str = FIELD_MANAGER) -> Any:

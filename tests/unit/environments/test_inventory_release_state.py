@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, TARGET
 from windlass.environments import inventory
 from windlass.environments.inventory import InventoryEntry, ReleaseRevision, ReleaseState
 from windlass.objects.names import JSON
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 999_999, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
-FIRST = written.build_bundle([written.deployment()], PLACE)
-SECOND = written.build_bundle([written.deployment(), written.service()], PLACE)
+FIRST = written.build_bundle([written.deployment()], TARGET)
+SECOND = written.build_bundle([written.deployment(), written.service()], TARGET)
 
 
 def test_what_is_written_is_what_is_read() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import PLACE
+from tests.support.environments.manifests import TARGET
 from windlass.environments.apply import autoscaling
 from windlass.objects.names import Object
 
@@ -29,7 +29,7 @@ def _live(replicas: int, **managers: bool) -> Object:
 
 
 def _wanted(live: Object | None, *more: Object, **spec: Any) -> Any:
-    bundle = written.build_bundle([written.deployment(**spec), *more], PLACE)
+    bundle = written.build_bundle([written.deployment(**spec), *more], TARGET)
     driven = autoscaling.autoscaled_workloads(bundle)
     [member] = [member for member in bundle.members if member.kind == "Deployment"]
     return autoscaling.desired_object(member, live, driven, US)["spec"].get("replicas")
@@ -76,7 +76,7 @@ def test_a_handover_is_told_apart_from_an_edit() -> None:
 
 def test_the_member_stays_as_it_is() -> None:
     """What is applied differs; what is wished does not."""
-    bundle = written.build_bundle([written.deployment(replicas=2), _autoscaler()], PLACE)
+    bundle = written.build_bundle([written.deployment(replicas=2), _autoscaler()], TARGET)
     [member] = [member for member in bundle.members if member.kind == "Deployment"]
     autoscaling.desired_object(member, _live(3), autoscaling.autoscaled_workloads(bundle), US)
     assert member.object["spec"]["replicas"] == 2

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, TARGET
 from windlass.api.install.environment_objects import APPLIER_NAME, Stage
 from windlass.environments import owned_objects
 from windlass.environments.bundle import bundle as bundles
@@ -18,7 +18,7 @@ from windlass.objects.names import Object
 
 
 def _assembled(*objects: Object) -> Bundle:
-    return written.build_bundle(objects, PLACE)
+    return written.build_bundle(objects, TARGET)
 
 
 def _refused(*objects: Object) -> BundleRefused:
@@ -30,7 +30,7 @@ def _refused(*objects: Object) -> BundleRefused:
 def test_another_team_is_no_other_revision() -> None:
     """Its label is applied; nothing that ended runs again for it, and no pod starts anew."""
     one = _assembled(written.deployment(), written.job())
-    place = replace(PLACE, owner=replace(OWNER, team="other"))
+    place = replace(TARGET, owner=replace(OWNER, team="other"))
     two = written.build_bundle([written.deployment(), written.job()], place)
     assert two.digest == one.digest
     for before, after in zip(one.members, two.members, strict=True):
@@ -131,7 +131,7 @@ def test_a_container_names_its_image() -> None:
 @pytest.mark.parametrize("part", ["limits", "requests"])
 def test_a_container_stays_below_the_maximum(part: str) -> None:
     """Of the LimitRange, which the API server would say of its pods only."""
-    place = replace(PLACE, max_limits={"memory": "1Gi"})
+    place = replace(TARGET, max_limits={"memory": "1Gi"})
     for amount, is_fine in (("1Gi", True), (1 << 30, True), ("1025Mi", False)):
         resources: Object = {part: {"memory": amount, "example.org/gpu": "9000"}}
         obj = written.deployment("web", written.container(resources=resources))
@@ -198,7 +198,7 @@ def test_a_foreign_namespace_is_overwritten_and_noted() -> None:
     obj = written.make_object("v1", "ConfigMap", "c")
     obj["metadata"]["namespace"] = "production"
     found = _assembled(obj)
-    assert found.members[0].object["metadata"]["namespace"] == PLACE.namespace
+    assert found.members[0].object["metadata"]["namespace"] == TARGET.namespace
     [note] = found.notes
     assert "ConfigMap/c" in note
     assert "production" in note
@@ -220,7 +220,7 @@ def test_an_object_of_the_operator_is_refused() -> None:
 
 def test_everything_the_operator_keeps_is_reserved() -> None:
     """Of the kinds that are not dropped anyway."""
-    place = PLACE.namespace
+    place = TARGET.namespace
     kept = (
         owned_objects.manager_binding(place, OWNER, "r", owned_objects.OperatorAccount("windlass")),
         owned_objects.applier_binding(place, OWNER, "r"),
@@ -299,7 +299,7 @@ def test_the_hash_follows_the_object() -> None:
     assert first.members[0].applied_hash == again.members[0].applied_hash
     assert first.members[0].applied_hash != other.members[0].applied_hash
     assert (first.digest == again.digest, first.digest == other.digest) == (True, False)
-    moved = written.build_bundle([written.deployment()], replace(PLACE, namespace="env-x"))
+    moved = written.build_bundle([written.deployment()], replace(TARGET, namespace="env-x"))
     assert moved.digest != first.digest
 
 

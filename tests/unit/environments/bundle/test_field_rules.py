@@ -86,7 +86,8 @@ def _workload(kind: str, pod: Object) -> Object:
 def _found(obj: Object, *accounts: str) -> list[str]:
     assert list(shapes.shape_faults(obj)) == []
     return [
-        one.where for one in field_rules.field_violations(obj, frozenset(accounts), written.REACH)
+        one.where
+        for one in field_rules.field_violations(obj, frozenset(accounts), written.CLUSTER_ACCESS)
     ]
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, TARGET
 from windlass.environments import inventory as ledgers
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import hooks
@@ -30,7 +30,7 @@ def _hook(name: str, events: str, weight: str = "0") -> Object:
 
 
 def _bundle(*objects: Object, team: str = "") -> Bundle:
-    place = replace(PLACE, owner=replace(OWNER, team=team or OWNER.team))
+    place = replace(TARGET, owner=replace(OWNER, team=team or OWNER.team))
     return bundles.build_bundle(
         [ManifestObject(obj, "x", hooks.parse_hook(obj)) for obj in objects], place
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import OWNER, PLACE, pod_spec
+from tests.support.environments.manifests import OWNER, TARGET, pod_spec
 from windlass.environments import ownership
 from windlass.environments.bundle import labeling
 from windlass.objects.names import Object
@@ -26,7 +26,7 @@ SERVERS = {"finalizers": ["x/y"], "ownerReferences": [{"uid": "u"}], "uid": "u"}
 
 
 def _marked(obj: Object) -> Any:
-    return labeling.label_object(obj, OWNER, PLACE.namespace)
+    return labeling.label_object(obj, OWNER, TARGET.namespace)
 
 
 def _dirty(**more: object) -> Object:
@@ -39,7 +39,7 @@ def test_the_operators_marks_win() -> None:
     metadata = _marked({**written.deployment(), "metadata": _dirty(name="web")})["metadata"]
     assert metadata == {
         "name": "web",
-        "namespace": PLACE.namespace,
+        "namespace": TARGET.namespace,
         "labels": {"app": "web", **OWNER.labels},
         "annotations": {
             "app": "web",
@@ -66,7 +66,7 @@ def test_templates_of_pods_are_marked_for_selecting() -> None:
     assert metadata["labels"] == {"app": "web", **OWNER.pod_labels}
     assert metadata["annotations"] == {"app": "web", "app.kubernetes.io/managed-by": "Helm"}
     assert metadata.keys() == {"labels", "annotations"}
-    moved = labeling.label_object(obj, replace(OWNER, branch="other"), PLACE.namespace)
+    moved = labeling.label_object(obj, replace(OWNER, branch="other"), TARGET.namespace)
     assert moved["spec"] == _marked(obj)["spec"]
 
 

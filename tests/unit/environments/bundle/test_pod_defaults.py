@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.environments.manifests import PLACE, container, pod_spec
+from tests.support.environments.manifests import TARGET, container, pod_spec
 from windlass.environments.bundle import pod_defaults
 from windlass.objects.names import JSON, Object
 
-LIMITS = PLACE.default_limits
+LIMITS = TARGET.default_limits
 
 
 def _secured(spec: Object, *, restricted: bool = True) -> Object:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.environments import manifests as written
-from tests.support.environments.manifests import PLACE, pod_spec
+from tests.support.environments.manifests import TARGET, pod_spec
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.environments.bundle import field_rules
@@ -99,20 +99,20 @@ def test_whoever_is_untrusted_may_only_ask_for_less() -> None:
 def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
     """Neither by taints, nor by labels, nor in the other words for labels."""
     obj = written.deployment("x", pod)
-    assert list(field_rules.field_violations(obj, frozenset(), written.REACH)) == []
-    [found] = field_rules.field_violations(obj, frozenset(), written.REACH, trusted=False)
+    assert list(field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS)) == []
+    [found] = field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS, trusted=False)
     assert found.where == f"Deployment/x spec.template.spec.{path}"
     harmless = pod_spec(tolerations=[], nodeSelector=None, affinity={"podAffinity": {"x": 1}})
     assert not [
         *field_rules.field_violations(
-            written.job("x", harmless), frozenset(), written.REACH, trusted=False
+            written.job("x", harmless), frozenset(), written.CLUSTER_ACCESS, trusted=False
         )
     ]
 
 
 def test_an_untrusted_bundle_runs_where_it_is_put() -> None:
     """Not on every node, but on the administrator's, in the runtime class it names."""
-    place = replace(PLACE, trusted=False, placement=trust.pod_placement(_UNTRUSTED, _SANDBOX))
+    place = replace(TARGET, trusted=False, placement=trust.pod_placement(_UNTRUSTED, _SANDBOX))
     everywhere: Object = {**written.deployment("x"), "kind": "DaemonSet"}
     assert written.build_bundle([everywhere]).members
     with pytest.raises(BundleRefused, match="not allowed in an untrusted Environment") as caught:

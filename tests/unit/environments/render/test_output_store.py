@@ -14,7 +14,7 @@ from windlass.environments.render.output_store import ChartOutput, OutputMemory,
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR, Object
 
-PLACE = "env-shop-pr-1"
+NAMESPACE = "env-shop-pr-1"
 
 
 class Server:
@@ -43,10 +43,10 @@ class Kept:
         self.memory = OutputMemory()
 
     async def get(self) -> ChartOutput | None:
-        return await self.store_of_all.get(PLACE, OWNER, self.memory)
+        return await self.store_of_all.get(NAMESPACE, OWNER, self.memory)
 
     async def store(self, output: ChartOutput) -> bool:
-        return await self.store_of_all.store(PLACE, OWNER, output, self.memory)
+        return await self.store_of_all.store(NAMESPACE, OWNER, output, self.memory)
 
 
 OUTPUT = ChartOutput("one", b"kind: A" * 99, ("something differs",))

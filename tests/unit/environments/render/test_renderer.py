@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.environments.manifests import OWNER, PLACE
+from tests.support.environments.manifests import OWNER, TARGET
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.base.errors import Pending
@@ -94,7 +94,7 @@ async def _bundle(rendering: tuple[BundleRenderer, RenderMemory], commit: str) -
     commits = (SourceCommit("primary", "main", commit, "x"),)
     while True:
         try:
-            return await renderer.render(_SUBJECT, commits, PLACE, memory)
+            return await renderer.render(_SUBJECT, commits, TARGET, memory)
         except Pending:
             await asyncio.sleep(0.001)
 
