@@ -1,4 +1,4 @@
-"""What the log says of Environments."""
+"""The audit log of Environments."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_change_is_one_line_with_every_field(phase: str, level: str) -> None:
     ]
 
 
-def test_a_quiet_pass_says_nothing() -> None:
+def test_a_reconcile_without_changes_logs_nothing() -> None:
     """Another message or reason alone is for the status."""
     with capture_logs() as lines:
         audit_log.log_transition(

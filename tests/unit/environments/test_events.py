@@ -1,4 +1,4 @@
-"""Which events tell of an Environment, and that each tells once."""
+"""Events of an Environment, each published once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _row(status: str, message: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("findings", "status", "told"),
+    ("results", "status", "reasons"),
     [
         ((_THERE, _UNFENCED), {}, ["NamespaceCreated"]),
         ((_THERE, _FENCED), {}, ["NamespaceCreated", "PoliciesApplied"]),
@@ -52,13 +52,15 @@ def _row(status: str, message: str = "") -> dict[str, Any]:
         ),
     ],
 )
-def test_namespace_and_fence(findings: Any, status: dict[str, Any], told: list[str]) -> None:
-    """Each is news in the pass in which it came to be."""
-    assert [notice.reason for notice in events.namespace_events(findings, "n", status)] == told
+def test_events_of_namespace_and_isolation(
+    results: Any, status: dict[str, Any], reasons: list[str]
+) -> None:
+    """Each is published in the reconcile in which it became true."""
+    assert [event.reason for event in events.namespace_events(results, "n", status)] == reasons
 
 
 @pytest.mark.parametrize(
-    ("finding", "status", "told"),
+    ("result", "status", "reasons"),
     [
         (_READY, {}, ["Deployed"]),
         (_READY, {"serving": {"revision": 1}, "phase": "Ready"}, ["Deployed"]),
@@ -73,8 +75,8 @@ def test_namespace_and_fence(findings: Any, status: dict[str, Any], told: list[s
         (_STUCK, {"serving": {"revision": 2}, "phase": "Degraded"}, []),
     ],
 )
-def test_revisions(finding: Any, status: dict[str, Any], told: list[str]) -> None:
-    """By what serves, what is wished, and what was said last."""
-    found = list(events.rollout_events(finding, status, 2))
-    assert [notice.reason for notice in found] == told
-    assert all(notice.stands_alone == (notice.reason == "Deployed") for notice in found)
+def test_events_of_revisions(result: Any, status: dict[str, Any], reasons: list[str]) -> None:
+    """By the serving, the desired and the last reported revision."""
+    rollout_events = list(events.rollout_events(result, status, 2))
+    assert [event.reason for event in rollout_events] == reasons
+    assert all(event.stands_alone == (event.reason == "Deployed") for event in rollout_events)

@@ -1,4 +1,4 @@
-"""What was applied, and what may be taken away."""
+"""The inventory: applied objects, and which of them may be pruned."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _live(obj: Object, uid: str, manager: str = FIELD_MANAGER) -> Any:
 
 
 def test_everything_is_listed_before_it_is_applied() -> None:
-    """What is known already keeps its uid."""
+    """A known object keeps its uid."""
     wide = inventory.add_bundle((WEB,), _bundle(written.deployment(), written.service()))
     assert wide == (InventoryEntry("", "Service", "web"), WEB)
 
 
 def test_uids_are_noted() -> None:
-    """Also a new one, where an object was made anew."""
+    """Also a new one, where an object was recreated."""
     listed = (InventoryEntry("", "Service", "web"), WEB)
     noted = inventory.with_uids(listed, [_live(written.deployment(), "u9")])
     assert noted == (
@@ -51,21 +51,21 @@ def test_uids_are_noted() -> None:
 
 
 @pytest.mark.scenario("E70")
-def test_what_is_no_longer_wanted_is_stale() -> None:
-    """By group, kind and name; a namesake of another kind is another object."""
+def test_an_object_that_is_no_longer_desired_is_stale() -> None:
+    """By group, kind and name; the same name of another kind is another object."""
     assert inventory.stale_entries((WEB, DATA), _bundle(written.service("web"))) == (WEB, DATA)
     assert inventory.stale_entries((WEB, DATA), _bundle(written.deployment("web"))) == (DATA,)
     assert inventory.remove_entries((WEB, DATA), [WEB]) == (DATA,)
 
 
 @pytest.mark.scenario("E70")
-def test_what_we_applied_may_be_deleted() -> None:
-    """The very object that was noted, with our mark on it."""
+def test_an_applied_object_may_be_pruned() -> None:
+    """The very object that was noted, with our ownership label."""
     assert inventory.may_delete(WEB, _live(written.deployment(), "u1"), OWNER.uid)
 
 
-def test_what_somebody_else_put_in_its_place_stays() -> None:
-    """Also if it is a copy that carries our marks."""
+def test_an_object_that_another_client_created_instead_stays() -> None:
+    """Also if it is a copy with our labels."""
     assert not inventory.may_delete(WEB, _live(written.deployment(), "u7", "kubectl"), OWNER.uid)
     unknown = InventoryEntry("apps", "Deployment", "web")
     assert not inventory.may_delete(
@@ -74,14 +74,14 @@ def test_what_somebody_else_put_in_its_place_stays() -> None:
 
 
 @pytest.mark.parametrize("noted", ["", "u0"])
-def test_what_we_applied_before_a_crash_may_be_deleted(noted: str) -> None:
-    """Its uid was never noted, or that of its predecessor was; the server knows who applied it."""
+def test_an_object_applied_before_a_crash_may_be_pruned(noted: str) -> None:
+    """Its uid was never noted, or that of its predecessor; managedFields show who applied it."""
     entry = InventoryEntry("apps", "Deployment", "web", noted)
     assert inventory.may_delete(entry, _live(written.deployment(), "u1"), OWNER.uid)
 
 
-def test_what_is_not_marked_as_ours_stays() -> None:
-    """Whoever took our mark off has taken it away from us."""
+def test_an_object_without_the_ownership_label_stays() -> None:
+    """Removing the label takes it out of our ownership."""
     live = _live(written.deployment(), "u1")
     assert not inventory.may_delete(WEB, live, "uid-of-another")
     del live["metadata"]["labels"]["catalyst.dev/environment-uid"]
@@ -89,13 +89,15 @@ def test_what_is_not_marked_as_ours_stays() -> None:
 
 
 @pytest.mark.scenario("E70")
-@pytest.mark.parametrize(("said", "goes"), [(None, False), ("false", False), ("true", True)])
-def test_data_goes_only_where_that_was_said(said: str | None, goes: bool) -> None:
-    """A volume that is no longer wanted stays, unless it says itself that it may go."""
+@pytest.mark.parametrize(
+    ("annotation", "is_pruned"), [(None, False), ("false", False), ("true", True)]
+)
+def test_volumes_are_pruned_only_by_annotation(annotation: str | None, is_pruned: bool) -> None:
+    """A claim that is no longer desired stays, unless it is annotated."""
     claim = written.make_object("v1", "PersistentVolumeClaim", "data")
-    if said is not None:
-        claim["metadata"]["annotations"] = {PRUNE: said}
-    assert inventory.may_delete(DATA, _live(claim, "u2"), OWNER.uid) is goes
+    if annotation is not None:
+        claim["metadata"]["annotations"] = {PRUNE: annotation}
+    assert inventory.may_delete(DATA, _live(claim, "u2"), OWNER.uid) is is_pruned
 
 
 def test_a_job_that_ran_is_done_for_this_revision() -> None:
@@ -110,8 +112,8 @@ def test_a_job_that_ran_is_done_for_this_revision() -> None:
     assert inventory.is_finished(inventory.add_bundle(ran, _bundle(written.job())), member)
 
 
-def test_a_lost_inventory_is_found_again() -> None:
-    """From what says that we applied it, and from nothing else."""
+def test_a_lost_inventory_is_recovered() -> None:
+    """From objects that we applied, and from nothing else."""
     template = _live(written.deployment("made"), "u5")
     made = {
         **template,
@@ -129,7 +131,7 @@ def test_a_lost_inventory_is_found_again() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(ALLOWED_KINDS))
-def test_every_allowed_kind_has_a_place(kind: tuple[str, str]) -> None:
+def test_every_allowed_kind_has_a_resource(kind: tuple[str, str]) -> None:
     """And one that is no longer allowed has none."""
     assert inventory.entry_gvr(InventoryEntry(*kind, "x")) == ALLOWED_KINDS[kind].gvr
     assert inventory.entry_gvr(InventoryEntry("example.org", kind[1], "x")) is None

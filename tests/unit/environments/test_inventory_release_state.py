@@ -1,4 +1,4 @@
-"""What must be remembered of an Environment beyond what the cluster shows."""
+"""The release state of an Environment."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_what_is_written_is_what_is_read() -> None:
         {"data": {"inventory": "null", "revision": '{"number": "x"}'}},
     ],
 )
-def test_what_cannot_be_read_counts_as_nothing(config_map: JSON) -> None:
-    """Whoever edited it by hand stops nothing."""
+def test_an_unreadable_state_counts_as_missing(config_map: JSON) -> None:
+    """An edit by hand stops nothing."""
     assert inventory.decode_state(config_map) == ReleaseState()
 
 
@@ -63,8 +63,8 @@ def test_a_revision_is_new_when_the_bundle_is() -> None:
     assert inventory.begin_revision(second, FIRST, LATER).revision.number == 3
 
 
-def test_a_ledger_that_lost_count_goes_on_from_what_was_reported() -> None:
-    """Whether it is gone, older or newer than the report."""
+def test_a_release_state_that_lost_count_continues_from_the_status() -> None:
+    """Whether it is missing, older or newer than the status."""
     assert inventory.begin_revision(ReleaseState(), FIRST, NOW, at_least=7).revision.number == 8
     first = inventory.begin_revision(ReleaseState(), FIRST, NOW)
     assert inventory.begin_revision(first, FIRST, LATER, at_least=7).revision.number == 8
@@ -73,7 +73,7 @@ def test_a_ledger_that_lost_count_goes_on_from_what_was_reported() -> None:
 
 
 def test_the_first_readiness_is_noted_once() -> None:
-    """It says since when a revision serves."""
+    """It is the time since when a revision serves."""
     begun = inventory.begin_revision(ReleaseState(), FIRST, NOW)
     assert inventory.record_rollout(begun, {}, is_ready=False, now=NOW) == begun
     ready = inventory.record_rollout(begun, {}, is_ready=True, now=NOW)
@@ -83,7 +83,7 @@ def test_the_first_readiness_is_noted_once() -> None:
 
 
 def test_a_revision_that_begins_again_has_all_of_its_time() -> None:
-    """Its number and what it serves stay."""
+    """Its number and the serving revision stay."""
     ready = inventory.record_rollout(
         inventory.begin_revision(ReleaseState(), FIRST, NOW), {}, is_ready=True, now=NOW
     )
@@ -93,8 +93,8 @@ def test_a_revision_that_begins_again_has_all_of_its_time() -> None:
     assert again.inventory == ready.inventory
 
 
-def test_what_is_gone_is_forgotten_only_after_the_rest_was_noted() -> None:
-    """Narrowing touches what is named, nothing else."""
+def test_pruned_objects_are_removed_after_the_rest_was_noted() -> None:
+    """Only the named entries are removed."""
     begun = inventory.begin_revision(
         inventory.begin_revision(ReleaseState(), SECOND, NOW), FIRST, NOW
     )
@@ -107,12 +107,12 @@ def test_what_is_gone_is_forgotten_only_after_the_rest_was_noted() -> None:
     assert after.revision == begun.revision
 
 
-def test_a_lost_inventory_is_recovered_and_a_kept_one_is_not_looked_for() -> None:
-    """The cluster is searched only where nothing is remembered."""
+def test_only_a_lost_inventory_is_recovered_from_the_cluster() -> None:
+    """The cluster is searched only where nothing is stored."""
     [member] = FIRST.members
     live = {**member.object, "metadata": {**member.object["metadata"], "uid": "u1"}}
-    found = inventory.recover_state(ReleaseState((), ReleaseRevision(4)), [live], OWNER.uid)
-    assert found == ReleaseState(
+    state = inventory.recover_state(ReleaseState((), ReleaseRevision(4)), [live], OWNER.uid)
+    assert state == ReleaseState(
         (InventoryEntry("apps", "Deployment", "web", "u1"),), ReleaseRevision(4)
     )
-    assert inventory.recover_state(found, iter(()), OWNER.uid) is found
+    assert inventory.recover_state(state, iter(()), OWNER.uid) is state

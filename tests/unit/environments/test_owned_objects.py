@@ -30,7 +30,7 @@ OBJECTS = [
 
 
 @pytest.mark.parametrize("obj", OBJECTS, ids=lambda obj: obj["kind"])
-def test_everything_carries_our_marks(obj: Object) -> None:
+def test_every_object_has_the_ownership_labels(obj: Object) -> None:
     """In the namespace, with labels and annotations that agree."""
     assert obj["metadata"]["namespace"] == NAMESPACE
     assert ownership.owner_uid(obj) == OWNER.uid
@@ -90,7 +90,7 @@ def test_the_applier_exists_in_its_binding_only() -> None:
     ],
 )
 def test_the_operator_is_bound_as_the_server_knows_it(username: str, subject: Object) -> None:
-    """In a cluster it is an account, at the desk a user."""
+    """In a cluster it is a ServiceAccount, on a local cluster a user."""
     binding = owned_objects.manager_binding(NAMESPACE, OWNER, "role", OperatorAccount(username))
     assert binding["subjects"] == [subject]
 

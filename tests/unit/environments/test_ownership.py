@@ -1,4 +1,4 @@
-"""How an object says which Environment it belongs to."""
+"""Labels and annotations by which an object belongs to an Environment."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_annotation_and_label_must_agree(
     assert ownership.owner_uid(_obj(annotation, label)) == owner
 
 
-def test_marks_lead_back_to_their_environment() -> None:
-    """What is written is what is read."""
+def test_labels_lead_back_to_their_environment() -> None:
+    """Reading returns what was written."""
     obj = {"metadata": {"labels": OWNER.labels, "annotations": OWNER.annotations}}
     assert ownership.owner_uid(obj) == "uid-1"
     assert ownership.owner_key(obj) == ("team-a", "shop-pr-1")
@@ -50,7 +50,7 @@ def test_marks_lead_back_to_their_environment() -> None:
 @pytest.mark.scenario("E16")
 @pytest.mark.parametrize("branch", ["feature/x:y..", "b" * 300, "\N{PARTY POPPER}", "-", "a_b.c"])
 def test_any_branch_makes_a_label(branch: str) -> None:
-    """Cleaned and cut with a hash, so that two branches never look like one."""
+    """Cleaned and cut with a hash, so that two branches never have the same label."""
     value = Ownership("u", "n", "e", "p", branch).labels["catalyst.dev/branch"]
     assert 0 < len(value) <= 63
     assert value == ownership.label_value(branch)
@@ -58,7 +58,7 @@ def test_any_branch_makes_a_label(branch: str) -> None:
 
 
 def test_no_branch_makes_no_label() -> None:
-    """An empty value would say that the branch is empty."""
+    """An empty value would mean an empty branch."""
     assert "catalyst.dev/branch" not in Ownership("u", "n", "e", "p").labels
 
 

@@ -1,4 +1,4 @@
-"""The one word an Environment is in, derived from its conditions."""
+"""The phase of an Environment, derived from its conditions."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Row:
     phase: Phase
     reason: str
     wrong: tuple[tuple[str, str], ...] = ()
-    around: PhaseContext = PLAIN
+    context: PhaseContext = PLAIN
 
 
 READY = PhaseContext(was_ready=True)
 HELD = PhaseContext(blocked_reason="ProjectNotFound", blocked_message="no Project")
 ROWS = [
     Row("Ready", "Succeeded"),
-    Row("Ready", "Succeeded", around=READY),
-    Row("Deleting", "Deleting", around=PhaseContext(deleting=True)),
+    Row("Ready", "Succeeded", context=READY),
+    Row("Deleting", "Deleting", context=PhaseContext(deleting=True)),
     Row("Deleting", "Deleting", ((DEPLOYMENT, "KindNotAllowed"),), PhaseContext(deleting=True)),
     Row("Failed", "NamespaceNotOwned", ((NAMESPACE, "NamespaceNotOwned"),)),
     Row("Failed", "NamespaceReserved", ((NAMESPACE, "NamespaceReserved"),)),
@@ -88,41 +88,41 @@ ROWS = [
 @pytest.mark.scenario("E30")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.phase}-{row.reason}")
 def test_the_table(row: Row) -> None:
-    """The first row that fits speaks, with the reason of the first condition that is not True."""
+    """Enforced means that the policies alone can have blocked the connection."""
     wrong = {kind: Condition(kind, "False", reason, "why") for kind, reason in row.wrong}
-    found = phase.derive_phase({**ALL, **wrong}, row.around)
-    assert (found.phase, found.reason) == (row.phase, row.reason)
+    derived = phase.derive_phase({**ALL, **wrong}, row.context)
+    assert (derived.phase, derived.reason) == (row.phase, row.reason)
 
 
 @pytest.mark.scenario("E30")
-def test_what_was_never_looked_at_is_not_true() -> None:
-    """The first pass over a new Environment."""
+def test_conditions_that_were_never_checked_are_not_true() -> None:
+    """The first reconcile of a new Environment."""
     assert phase.derive_phase({}, PhaseContext()).phase == "Initializing"
     known = {kind: ALL[kind] for kind in (NAMESPACE, POLICIES, SECRETS)}
     assert phase.derive_phase(known, PhaseContext()).phase == "Building"
     known[BUILD] = ALL[BUILD]
-    for around in (PhaseContext(), READY):
-        found = phase.derive_phase(known, around)
-        assert (found.phase, found.reason) == ("Deploying", "Progressing")
+    for context in (PhaseContext(), READY):
+        derived = phase.derive_phase(known, context)
+        assert (derived.phase, derived.reason) == ("Deploying", "Progressing")
 
 
 @pytest.mark.parametrize(
-    ("around", "wanted"),
+    ("context", "wanted"),
     [
         (READY, "Deploying"),
         (PhaseContext(was_ready=True, was_degraded=True), "Degraded"),
         (PhaseContext(was_degraded=True), "Deploying"),
     ],
 )
-def test_degraded_ends_with_ready_and_not_before(around: PhaseContext, wanted: str) -> None:
-    """Between two crashes it is under way, which is no recovery; a new revision begins anew."""
+def test_degraded_ends_with_ready_and_not_before(context: PhaseContext, wanted: str) -> None:
+    """Progress between two crashes is no recovery; a new revision starts again."""
     under_way = {DEPLOYMENT: Condition(DEPLOYMENT, "Unknown", "RolloutProgressing", "why")}
-    assert phase.derive_phase({**ALL, **under_way}, around).phase == wanted
-    assert phase.derive_phase(ALL, around).phase == "Ready"
+    assert phase.derive_phase({**ALL, **under_way}, context).phase == wanted
+    assert phase.derive_phase(ALL, context).phase == "Ready"
 
 
 def test_a_reason_is_terminal_only_where_it_belongs() -> None:
-    """The same word in another condition means something else; a True one means nothing."""
+    """The same reason in another condition means something else; with True it means nothing."""
     assert not phase.is_terminal(Condition(BUILD, "False", "CrashLooping", ""), was_ready=False)
     assert not phase.is_terminal(Condition(DEPLOYMENT, "True", "CrashLooping", ""), was_ready=False)
 
@@ -140,10 +140,12 @@ def test_a_reason_is_terminal_only_where_it_belongs() -> None:
         ("Ready", False, False),
     ],
 )
-def test_what_readers_of_conditions_see(word: Phase, stalled: bool, reconciling: bool) -> None:
-    """Failed is stalled; what goes on by itself is reconciling."""
-    found = phase.DerivedPhase(word, "x", "y")
-    assert (found.stalled, found.reconciling) == (stalled, reconciling)
+def test_stalled_and_reconciling_follow_the_phase(
+    word: Phase, stalled: bool, reconciling: bool
+) -> None:
+    """Failed is stalled; what continues by itself is reconciling."""
+    derived = phase.DerivedPhase(word, "x", "y")
+    assert (derived.stalled, derived.reconciling) == (stalled, reconciling)
 
 
 @given(
@@ -153,10 +155,10 @@ def test_what_readers_of_conditions_see(word: Phase, stalled: bool, reconciling:
     st.booleans(),
 )
 def test_phase_and_ready_never_contradict(
-    said: str, ready: str, stalled: bool, deleting: bool
+    previous: str, ready: str, stalled: bool, deleting: bool
 ) -> None:
-    """Whatever was said last, and however a pass ended."""
-    agreed = phase.phase_for_ready(said, ready=ready, stalled=stalled, deleting=deleting)
+    """Whatever was reported last, and however a reconcile ended."""
+    agreed = phase.phase_for_ready(previous, ready=ready, stalled=stalled, deleting=deleting)
     assert agreed in PHASES
     if not deleting:
         assert (agreed == "Ready") is (ready == "True")
@@ -164,7 +166,7 @@ def test_phase_and_ready_never_contradict(
 
 
 @pytest.mark.parametrize(
-    ("said", "stalled", "deleting", "agreed"),
+    ("previous", "stalled", "deleting", "agreed"),
     [
         ("Ready", False, False, "Deploying"),
         ("Ready", True, False, "Failed"),
@@ -173,6 +175,10 @@ def test_phase_and_ready_never_contradict(
         ("", False, False, "Pending"),
     ],
 )
-def test_the_phase_after_a_fault(said: str, stalled: bool, deleting: bool, agreed: str) -> None:
-    """It runs no longer for all that is known; what was under way still is."""
-    assert phase.phase_for_ready(said, ready="False", stalled=stalled, deleting=deleting) == agreed
+def test_the_phase_after_an_internal_error(
+    previous: str, stalled: bool, deleting: bool, agreed: str
+) -> None:
+    """Ready becomes Deploying, Failed or Deleting; other phases stay."""
+    assert (
+        phase.phase_for_ready(previous, ready="False", stalled=stalled, deleting=deleting) == agreed
+    )

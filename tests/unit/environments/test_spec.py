@@ -1,4 +1,4 @@
-"""What an Environment and its Project together ask for."""
+"""The desired state of an Environment and its Project together."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _environment(namespace: str = "team-a", **spec: Any) -> Environment:
 
 
 @pytest.mark.scenario("E4")
-def test_the_older_shape_wishes_the_same() -> None:
-    """A pair in the seed's shape leads to the same template and the same commit."""
+def test_the_older_spec_form_means_the_same() -> None:
+    """A pair in the older form has the same template and the same commit."""
     old = (
         _project(
             source={"repositoryUrl": URL, "branch": "main"},
@@ -56,7 +56,7 @@ def test_the_older_shape_wishes_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "branch", "commit", "follows"),
+    ("requested", "branch", "commit", "follows"),
     [
         ([], "main", "", True),
         ([{"name": "app"}], "main", "", True),
@@ -66,10 +66,10 @@ def test_the_older_shape_wishes_the_same() -> None:
     ],
 )
 def test_one_source_means_the_other(
-    asked: list[Any], branch: str, commit: str, follows: bool
+    requested: list[Any], branch: str, commit: str, follows: bool
 ) -> None:
-    """Where there is but one of each they belong together, whatever they are called."""
-    [found] = spec.desired_sources(_project(), _environment(sources=asked))
+    """Where there is only one of each they belong together, whatever their names."""
+    [found] = spec.desired_sources(_project(), _environment(sources=requested))
     assert found == DesiredSource("app", URL, "", branch, commit)
     assert found.follows_branch is follows
 
@@ -94,7 +94,7 @@ def test_several_sources_are_matched_by_name() -> None:
 
 
 def test_the_template_of_the_type_wins_over_the_default() -> None:
-    """And without either the Project is named, with what it has."""
+    """Without either the Project is named, with its templates."""
     templates = {"staging": {"type": "manifest", "path": "a"}, "default": {"type": "manifest"}}
     assert spec.select_template(_project(templates=templates), _environment()).path == "a"
     assert spec.select_template(_project(templates=templates), _environment(type="dev")).path == ""
@@ -105,7 +105,7 @@ def test_the_template_of_the_type_wins_over_the_default() -> None:
         spec.select_template(_project(), _environment())
 
 
-def test_a_project_is_shared_by_its_own_word() -> None:
+def test_a_project_is_shared_by_its_spec() -> None:
     """The own namespace always, others only where the Project lists them."""
     granted = _project(environmentNamespaces=["team-b"])
     assert spec.may_use_project(granted, _environment("team-a"))
@@ -115,8 +115,8 @@ def test_a_project_is_shared_by_its_own_word() -> None:
 
 
 @pytest.mark.scenario("E33")
-def test_amounts_are_those_that_were_named() -> None:
-    """Numbers become texts; what was not named is not there."""
+def test_amounts_are_those_that_are_set() -> None:
+    """Numbers become texts; what is not set is absent."""
     project = _project(resources={"defaultQuota": {"cpu": 3, "pods": 7}, "maxQuota": {"cpu": "9"}})
     resources = project.spec.resources
     found = quota.trusted_amounts(
@@ -128,7 +128,7 @@ def test_amounts_are_those_that_were_named() -> None:
     assert spec.named_amounts(None) == {}
 
 
-def test_limits_use_the_words_of_pods() -> None:
+def test_limits_use_the_resource_names_of_pods() -> None:
     """Ephemeral storage is spelled otherwise there."""
     bounds = {"default": {"ephemeralStorage": "1Gi"}, "max": {"cpu": 2, "memory": "1Gi"}}
     found = spec.container_bounds(_project(resources={"limitRange": bounds}))
@@ -138,8 +138,8 @@ def test_limits_use_the_words_of_pods() -> None:
     assert spec.container_bounds(_project()) == quota.ContainerBounds()
 
 
-def test_doors_are_those_of_the_project() -> None:
-    """With TCP where nothing is said."""
+def test_egress_rules_are_those_of_the_project() -> None:
+    """TCP is the default protocol."""
     egress = [
         {"name": "db", "cidrs": ["10.1.0.0/16"], "ports": [{"port": 5432}]},
         {"name": "mail", "cidrs": ["192.0.2.0/24"], "untrusted": True},

@@ -1,4 +1,4 @@
-"""What a pass over an Environment says about it."""
+"""The status that a reconcile of an Environment reports."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ READY = ReconcileReport(
 
 
 def _status(
-    account: ReconcileReport, before: Object, *, generation: int = 1, now: datetime = NOW
+    report: ReconcileReport, before: Object, *, generation: int = 1, now: datetime = NOW
 ) -> Any:
-    outcome = environment_status.build_outcome(account, before, now)
+    outcome = environment_status.build_outcome(report, before, now)
     return status.build_status(before, outcome, generation=generation, now=now)
 
 
-def _until(name: str, finding: StepResult, **changes: Any) -> ReconcileReport:
-    """A pass that ends with `finding` in the step `name`."""
+def _until(name: str, result: StepResult, **changes: Any) -> ReconcileReport:
+    """A reconcile that ends with `result` in the step `name`."""
     done = DONE[: [step for step, _ in DONE].index(name)]
-    return replace(READY, results=(*done, (name, finding)), **changes)
+    return replace(READY, results=(*done, (name, result)), **changes)
 
 
 def _states(status: Object) -> dict[str, str]:
@@ -66,14 +66,14 @@ def test_hooks_are_steps_where_there_are_some() -> None:
     """Ready waits for those after the rollout; while they run, it is the new one that serves."""
     waits = step.waiting(phase.DEPLOYMENT, "HookRunning", "Job/a runs")
     before = ("preDeploy", step.success(phase.DEPLOYMENT, "Applying", "complete"))
-    account = replace(
+    report = replace(
         READY,
         results=(*DONE[:4], before, *DONE[4:], ("postDeploy", waits)),
         phase_context=PhaseContext(),
         revision=ReleaseRevision(4, "new", NOW),
         hooks=frozenset({"preDeploy", "postDeploy"}),
     )
-    status = _status(account, CONVERGED)
+    status = _status(report, CONVERGED)
     assert (status["phase"], status["progress"]) == ("Deploying", "8/9")
     assert status["serving"] == CONVERGED["serving"]
     assert status["message"] == "Job/a runs"
@@ -85,8 +85,8 @@ def test_hooks_are_steps_where_there_are_some() -> None:
     assert without["progress"] == "7/7"
 
 
-def test_a_pass_that_went_through() -> None:
-    """Everything is said once, and everything agrees."""
+def test_a_complete_reconcile() -> None:
+    """Everything is reported once, and everything agrees."""
     assert CONVERGED["phase"] == "Ready"
     assert CONVERGED["message"] == "Revision 3 is ready"
     assert CONVERGED["progress"] == "7/7"
@@ -102,13 +102,13 @@ def test_a_pass_that_went_through() -> None:
     )
 
 
-def test_a_second_pass_moves_nothing() -> None:
-    """Later, with the same findings, the status is the same to the byte."""
+def test_a_second_reconcile_changes_nothing() -> None:
+    """Later, with the same results, the status is the same to the byte."""
     assert _status(READY, CONVERGED, now=LATER) == CONVERGED
 
 
 def test_an_early_end_takes_nothing_back() -> None:
-    """A pass that could not look at the bundle does not say that it left nothing out."""
+    """A reconcile that did not read the bundle keeps the list of omissions."""
     trouble = step.retrying(phase.BUILD, "GitUnavailable", "no answer")
     after = _status(_until("source", trouble, sources=(), unsupported=None), CONVERGED)
     assert after["phase"] == "Building"
@@ -126,22 +126,22 @@ def test_an_early_end_takes_nothing_back() -> None:
     }
 
 
-def test_what_is_left_out_no_more_is_listed_no_more() -> None:
-    """A bundle that was looked at says all there is to say."""
+def test_omissions_follow_the_last_bundle() -> None:
+    """A bundle that was read replaces the list."""
     assert "unsupported" not in _status(replace(READY, unsupported=()), CONVERGED)
 
 
 @pytest.mark.scenario("E76")
 def test_a_commit_that_fails_leaves_the_old_one_named() -> None:
-    """Serving stays what it was, and the sentence says so; the commit meant is the new one."""
+    """Serving stays, and the message says so; the desired commit is the new one."""
     refused = step.failed(phase.DEPLOYMENT, "KindNotAllowed", "Namespace/x: it may not")
-    account = _until(
+    report = _until(
         "render",
         refused,
         sources=(SourceCommit("app", "main", NEW, "refs/heads/main"),),
         unsupported=None,
     )
-    after = _status(account, CONVERGED)
+    after = _status(report, CONVERGED)
     assert after["phase"] == "Failed"
     assert after["message"] == f"Namespace/x: it may not; still serving revision 3 ({OLD[:7]})"
     assert after["serving"] == CONVERGED["serving"]
@@ -154,26 +154,26 @@ def test_a_commit_that_fails_leaves_the_old_one_named() -> None:
 def test_nothing_serves_where_the_namespace_is_gone() -> None:
     """So the sentence does not claim it."""
     taken = step.failed(phase.NAMESPACE, "NamespaceNotOwned", "it is somebody else's")
-    account = _until("namespace", taken, unsupported=None)
-    assert _status(account, CONVERGED)["message"] == "it is somebody else's"
+    report = _until("namespace", taken, unsupported=None)
+    assert _status(report, CONVERGED)["message"] == "it is somebody else's"
 
 
 def test_a_revision_on_its_way_is_not_serving() -> None:
-    """It says which one still does."""
+    """The message names the one that still is."""
     waits = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "0 of 1 pods", after=9.0)
-    account = _until(
+    report = _until(
         "rollout", waits, revision=ReleaseRevision(4, "d4", NOW), phase_context=PhaseContext()
     )
-    after = _status(account, CONVERGED)
+    after = _status(report, CONVERGED)
     assert (after["phase"], after["revision"]) == ("Deploying", 4)
     assert after["serving"]["revision"] == 3
     assert after["message"].endswith("; still serving revision 3 (aaaaaaa)")
-    assert environment_status.build_outcome(account, CONVERGED, NOW).requeue_after == 9.0
+    assert environment_status.build_outcome(report, CONVERGED, NOW).requeue_after == 9.0
 
 
 @pytest.mark.scenario("E75")
 def test_pods_that_crash_later_degrade() -> None:
-    """The wished revision was ready, so nothing is stalled and no other one serves."""
+    """The desired revision was ready, so nothing is stalled and no other one serves."""
     crash = step.failed(phase.DEPLOYMENT, "CrashLooping", "is crash looping")
     after = _status(_until("rollout", crash), CONVERGED)
     assert (after["phase"], after["message"]) == ("Degraded", "is crash looping")
@@ -186,13 +186,13 @@ def test_pods_that_crash_later_degrade() -> None:
 def test_waiting_is_not_failing(after: float | None) -> None:
     """Whether a watch or a moment leads back."""
     waits = step.waiting(phase.NAMESPACE, "NamespacePending", "not yet", after=after)
-    found = _status(_until("namespace", waits), {})
-    assert _states(found)["namespace"] == "Running"
-    assert found["phase"] == "Initializing"
+    status = _status(_until("namespace", waits), {})
+    assert _states(status)["namespace"] == "Running"
+    assert status["phase"] == "Initializing"
 
 
-def test_an_old_verdict_does_not_outlive_its_inputs() -> None:
-    """Who changes the spec of a failed Environment sees that it is looked at again."""
+def test_an_old_failure_does_not_outlive_its_spec() -> None:
+    """After a change of the spec a failed Environment is reported as reconciling."""
     refused = step.failed(phase.DEPLOYMENT, "KindNotAllowed", "no")
     failed = _status(_until("render", refused), {}, generation=1)
     waits = _until("source", step.waiting(phase.BUILD, "ResolvingSource", "fetching", after=1.0))
@@ -216,10 +216,10 @@ def test_moments_move_with_their_state() -> None:
 
 
 def test_everything_fits_its_field() -> None:
-    """However much there is to say, the API server takes the status."""
+    """However much there is to report, the API server accepts the status."""
     long = step.failed(phase.DEPLOYMENT, "FieldNotAllowed", "x" * 5000)
-    account = _until("render", long, unsupported=("y" * 900,) * 60)
-    after = _status(account, CONVERGED)
+    report = _until("render", long, unsupported=("y" * 900,) * 60)
+    after = _status(report, CONVERGED)
     assert len(after["message"]) <= 1024
     assert after["message"].endswith("revision 3 (aaaaaaa)")
     assert all(len(row.get("message", "")) <= 1024 for row in after["steps"])
@@ -228,8 +228,8 @@ def test_everything_fits_its_field() -> None:
     assert set(after) <= {field.encode_name for field in msgspec.structs.fields(EnvironmentStatus)}
 
 
-def test_the_next_look() -> None:
-    """The nearest of a resync, a poll and what the last step asked for."""
+def test_the_next_reconcile() -> None:
+    """The nearest of a resync, a poll and the request of the last step."""
     assert environment_status.build_outcome(READY, {}, NOW).requeue_after == 600.0
     assert (
         environment_status.build_outcome(replace(READY, poll_seconds=60.0), {}, NOW).requeue_after
@@ -244,8 +244,8 @@ def test_a_retry_is_acknowledged() -> None:
     assert _status(READY, after)["lastHandledRetryAt"] == "now"
 
 
-def test_a_route_that_is_not_applied_is_not_said_to_be_ready() -> None:
-    """It holds nothing up, stays said while no bundle is looked at, and goes with the route."""
+def test_a_route_that_is_not_applied_is_not_ready() -> None:
+    """It blocks nothing, stays reported while no bundle is read, and ends with the route."""
     status = _status(replace(READY, routes=("Ingress/web",)), {})
     rows = {row["type"]: row for row in status["conditions"]}
     assert (rows["IngressReady"]["status"], status["phase"]) == ("False", "Ready")
@@ -262,7 +262,7 @@ def test_a_route_that_is_not_applied_is_not_said_to_be_ready() -> None:
 
 
 def test_more_than_fits_is_counted() -> None:
-    """So that nobody takes the list for complete."""
+    """So that the list is not taken for complete."""
     many = tuple(f"Ingress/i{number} is not applied" for number in range(60))
     shown = _status(replace(READY, unsupported=many), {})["unsupported"]
     assert (len(shown), shown[-1]) == (50, "and 11 more")

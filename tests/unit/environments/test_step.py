@@ -1,4 +1,4 @@
-"""What keeps commits, files or a render from us, as a condition says it."""
+"""Step results of failures to get commits, files or a render."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from windlass.objects.condition import Condition
         (Retryable("Unreachable", "x"), phase.BUILD, "GitUnavailable", False),
     ],
 )
-def test_each_trouble_has_its_condition(
+def test_each_failure_has_its_condition(
     error: WindlassError, kind: str, reason: str, failed: bool
 ) -> None:
-    """What may pass is tried again; for the rest somebody has to change something."""
-    found = step.from_render_error(error)
-    assert (found.condition.type, found.condition.reason) == (kind, reason)
-    assert (found.failed, found.retry) == (failed, not failed)
+    """A temporary failure is retried; the rest needs a change by a user."""
+    result = step.from_render_error(error)
+    assert (result.condition.type, result.condition.reason) == (kind, reason)
+    assert (result.failed, result.retry) == (failed, not failed)
 
 
-def test_who_comes_later_fails_nothing() -> None:
-    """Other charts are rendered first, then it is looked at again."""
-    found = step.from_render_error(Waiting("RenderUnavailable", "x", after=5.0))
-    assert (found.condition.type, found.condition.reason) == (phase.DEPLOYMENT, "Rendering")
-    assert (found.failed, found.retry, found.requeue_after) == (False, False, 5.0)
+def test_waiting_for_a_render_slot_is_no_failure() -> None:
+    """Other charts are rendered first, then it is tried again."""
+    result = step.from_render_error(Waiting("RenderUnavailable", "x", after=5.0))
+    assert (result.condition.type, result.condition.reason) == (phase.DEPLOYMENT, "Rendering")
+    assert (result.failed, result.retry, result.requeue_after) == (False, False, 5.0)
 
 
 @pytest.mark.parametrize(
     "error",
     [Waiting("RenderUnavailable", "x", after=5.0), Retryable("SandboxUnavailable", "x")],
 )
-def test_what_runs_is_not_worse_for_a_render_that_has_to_wait(error: WindlassError) -> None:
-    """It is on its way to the next revision, which nobody has seen yet."""
+def test_a_waiting_render_does_not_degrade_the_environment(error: WindlassError) -> None:
+    """It is on its way to the next revision, which is unknown yet."""
     rows = [Condition(kind, "True", "x", "x") for kind in phase.CONDITIONS]
     rows.append(step.from_render_error(error).condition)
     standing = phase.derive_phase({row.type: row for row in rows}, PhaseContext(was_ready=True))

@@ -1,4 +1,4 @@
-"""Whose turn it is to write, when many want to at once."""
+"""Order of write slots, when many Environments want to write."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def test_the_further_along_go_first() -> None:
     assert asyncio.get_running_loop().time() == 5.0
 
 
-async def test_a_turn_ends_by_itself() -> None:
-    """Whoever hangs holds up nobody for longer, and gives nothing back twice."""
+async def test_a_write_slot_ends_by_itself() -> None:
+    """A writer that hangs delays others no longer than that, and returns nothing twice."""
     turns, seen = WriteSlots(1, max_hold_seconds=2.0), []
     async with asyncio.TaskGroup() as group:
         group.create_task(_work(turns, SlotPriority.SERVING, "slow", seen, seconds=100.0))
@@ -54,8 +54,8 @@ async def test_a_turn_ends_by_itself() -> None:
             assert group_seen == ["one"]
 
 
-async def test_who_stops_waiting_takes_no_turn_along() -> None:
-    """Before it is called, and in the very moment in which it is."""
+async def test_a_canceled_waiter_keeps_no_write_slot() -> None:
+    """Before it gets one, and at the very moment in which it does."""
     turns, seen = WriteSlots(1), []
     async with turns.acquire(SlotPriority.SERVING):
         early = asyncio.create_task(_work(turns, SlotPriority.SERVING, "early", seen))

@@ -1,4 +1,4 @@
-"""How many replicas are asked for where an autoscaler decides."""
+"""The applied number of replicas where an autoscaler owns it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _wanted(live: Object | None, *more: Object, **spec: Any) -> Any:
     return autoscaling.desired_object(member, live, driven, US)["spec"].get("replicas")
 
 
-def test_without_an_autoscaler_the_manifest_speaks() -> None:
-    """Whatever somebody else set."""
+def test_without_an_autoscaler_the_manifest_sets_replicas() -> None:
+    """Whatever another client set."""
     assert _wanted(_live(5, kubectl=True), replicas=2) == 2
     assert _wanted(_live(5, kubectl=True), _autoscaler(name="other"), replicas=2) == 2
     assert _wanted(_live(5, kubectl=True), _autoscaler(kind="StatefulSet"), replicas=2) == 2
@@ -47,25 +47,25 @@ def test_a_first_time_the_manifest_speaks() -> None:
     assert _wanted(None, _autoscaler(), replicas=2) == 2
 
 
-def test_the_live_number_is_said_until_the_autoscaler_says_one() -> None:
-    """Leaving it out earlier would make it one, because nobody else says it."""
+def test_the_live_replicas_are_applied_until_the_autoscaler_sets_them() -> None:
+    """Without an owner of the field, the API server would default it to one."""
     assert _wanted(_live(3, windlass_bundle=True), _autoscaler(), replicas=2) == 3
     assert _wanted(_live(3, windlass_bundle=True, kubectl=False), _autoscaler()) == 3
 
 
-def test_once_the_autoscaler_has_said_it_nothing_is_said() -> None:
-    """Saying anything would fight with it."""
+def test_replicas_owned_by_the_autoscaler_are_not_applied() -> None:
+    """Applying a number would be a conflict with it."""
     live = _live(7, windlass_bundle=True, kube_controller_manager=True)
     assert _wanted(live, _autoscaler(), replicas=2) is None
 
 
-def test_a_number_that_we_never_said_is_not_said_later() -> None:
-    """A chart with an autoscaler names none; saying the live one would be a change of ours."""
+def test_replicas_that_were_never_applied_are_not_applied_later() -> None:
+    """A chart with an autoscaler sets none; applying the live number would be a change of ours."""
     assert _wanted(_live(1, windlass_bundle=False), _autoscaler()) is None
 
 
-def test_a_handover_is_told_apart_from_an_edit() -> None:
-    """With the live number it is what we sent before."""
+def test_a_handover_is_distinguished_from_an_edit() -> None:
+    """With the live number it is what was applied before."""
     live = _live(4, windlass_bundle=True, kube_controller_manager=True)
     wanted: Object = {"spec": {"paused": False}}
     assert autoscaling.with_live_replicas(wanted, live) == {
@@ -75,7 +75,7 @@ def test_a_handover_is_told_apart_from_an_edit() -> None:
 
 
 def test_the_member_stays_as_it_is() -> None:
-    """What is applied differs; what is wished does not."""
+    """The applied object differs; the desired one does not."""
     bundle = written.build_bundle([written.deployment(replicas=2), _autoscaler()], TARGET)
     [member] = [member for member in bundle.members if member.kind == "Deployment"]
     autoscaling.desired_object(member, _live(3), autoscaling.autoscaled_workloads(bundle), US)

@@ -1,4 +1,4 @@
-"""Whether what comes after a hook may go on."""
+"""Whether the next steps may continue after a hook."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POD: Object = {
 }
 
 
-class Around:
+class Cluster:
     """The pods of a namespace, and what time it is."""
 
     def __init__(self, seconds: float, *pods: Object) -> None:
@@ -39,28 +39,28 @@ class Around:
 
 def _live(condition: str = "", **spec: Any) -> Object:
     rows = [{"type": condition, "status": "True", "message": "backoff limit"}] if condition else []
-    found = written.job("migrate")
-    found["metadata"]["creationTimestamp"] = MADE.isoformat().replace("+00:00", "Z")
-    return {**found, "spec": {**found["spec"], **spec}, "status": {"conditions": rows}}
+    result = written.job("migrate")
+    result["metadata"]["creationTimestamp"] = MADE.isoformat().replace("+00:00", "Z")
+    return {**result, "spec": {**result["spec"], **spec}, "status": {"conditions": rows}}
 
 
-def _holding(live: Object, seconds: float = 10.0, *pods: Object) -> Any:
-    around: Any = Around(seconds, *pods)
-    return HookRuns(around, around, deadline_seconds=600.0).blocking_result("place", HOOK, live)
+def _blocking_result(live: Object, seconds: float = 10.0, *pods: Object) -> Any:
+    cluster: Any = Cluster(seconds, *pods)
+    return HookRuns(cluster, cluster, deadline_seconds=600.0).blocking_result("env-a", HOOK, live)
 
 
 def test_a_complete_hook_holds_nothing() -> None:
     """However long it took."""
-    assert _holding(_live("Complete"), 10_000.0) is None
+    assert _blocking_result(_live("Complete"), 10_000.0) is None
 
 
 def test_a_failed_hook_is_named_with_its_reason() -> None:
-    """And with what its pods say."""
-    found = _holding(_live("Failed"), 10.0, POD)
-    assert found.failed
-    assert found.condition.reason == "HookFailed"
-    assert "hook Job/migrate failed: backoff limit" in found.condition.message
-    assert "no such image" in found.condition.message
+    """And with the message of its pods."""
+    result = _blocking_result(_live("Failed"), 10.0, POD)
+    assert result.failed
+    assert result.condition.reason == "HookFailed"
+    assert "hook Job/migrate failed: backoff limit" in result.condition.message
+    assert "no such image" in result.condition.message
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,22 @@ def test_a_hook_that_is_a_pod_has_to_end(phase: str, reason: str) -> None:
     pod["metadata"]["creationTimestamp"] = MADE.isoformat().replace("+00:00", "Z")
     member = Member(ALLOWED_KINDS["", "Pod"].gvr, Stage.WORKLOADS, pod)
     ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
-    around: Any = Around(10.0)
-    runs = HookRuns(around, around, deadline_seconds=600.0)
-    found = runs.blocking_result(
+    cluster: Any = Cluster(10.0)
+    runs = HookRuns(cluster, cluster, deadline_seconds=600.0)
+    result = runs.blocking_result(
         "place", member, {**pod, "status": {"phase": phase, "conditions": ready}}
     )
-    assert found is not None
-    assert found.condition.reason == reason
-    assert runs.blocking_result("place", member, {**pod, "status": {"phase": "Succeeded"}}) is None
+    assert result is not None
+    assert result.condition.reason == reason
+    assert runs.blocking_result("env-a", member, {**pod, "status": {"phase": "Succeeded"}}) is None
 
 
 def test_other_kinds_are_done_once_they_are_there() -> None:
     """As helm has it, also a workload that is not ready yet."""
     member = Member(ALLOWED_KINDS["apps", "Deployment"].gvr, Stage.WORKLOADS, written.deployment())
-    around: Any = Around(10.0)
-    runs = HookRuns(around, around, deadline_seconds=600.0)
-    assert runs.blocking_result("place", member, written.deployment()) is None
+    cluster: Any = Cluster(10.0)
+    runs = HookRuns(cluster, cluster, deadline_seconds=600.0)
+    assert runs.blocking_result("env-a", member, written.deployment()) is None
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_other_kinds_are_done_once_they_are_there() -> None:
 def test_a_hook_may_run_as_long_as_a_rollout(
     seconds: float, spec: dict[str, Any], reason: str
 ) -> None:
-    """Or longer, if it says so itself; the next look comes no later than its end."""
-    found = _holding(_live(**spec), seconds)
-    assert found.condition.reason == reason
-    assert found.failed == (reason == "HookFailed")
+    """Or longer, if it sets a deadline; the next reconcile is no later than that."""
+    result = _blocking_result(_live(**spec), seconds)
+    assert result.condition.reason == reason
+    assert result.failed == (reason == "HookFailed")
     if reason == "HookRunning":
-        assert found.requeue_after == pytest.approx(
+        assert result.requeue_after == pytest.approx(
             max(600, spec.get("activeDeadlineSeconds", 0)) - seconds
         )

@@ -1,4 +1,4 @@
-"""Whether an applied object has become what it should be."""
+"""Readiness of applied objects."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_pods_that_are_not_allowed_fail_at_once_if_there_is_none(text: str, reas
     assert _deployment(1, 1, 1, refusal, late) == Readiness("failed", text, reason)
 
 
-def test_another_refusal_may_pass_and_is_not_repeated() -> None:
-    """An account that is not there yet, a webhook that is down; the text may hold anything."""
+def test_another_refusal_is_retried_and_its_text_not_reported() -> None:
+    """A missing ServiceAccount, a webhook that is down; the text may contain anything."""
     refusal = _condition("ReplicaFailure", "True", OTHER)
     early = _deployment(0, 0, 0, refusal)
     late = _deployment(0, 0, 0, refusal, _condition("Progressing", "False"))
@@ -94,14 +94,14 @@ def test_another_refusal_may_pass_and_is_not_repeated() -> None:
 
 
 def test_a_deployment_past_its_deadline_is_stuck() -> None:
-    """It says itself that it does not move on, and what is missing."""
+    """Its condition reports that it does not progress, and what is missing."""
     late = _condition("Progressing", "False", "timed out")
-    found = _deployment(2, 1, 2, late)
-    assert (found.state, found.reason) == ("failed", "RolloutStuck")
-    assert found.message.startswith("1 of 2 pods available")
+    result = _deployment(2, 1, 2, late)
+    assert (result.state, result.reason) == ("failed", "RolloutStuck")
+    assert result.message.startswith("1 of 2 pods available")
 
 
-def test_what_is_complete_is_ready_whatever_was_said_before() -> None:
+def test_a_complete_rollout_is_ready_despite_old_conditions() -> None:
     """A condition that is left over does not count against pods that run."""
     stale = (_condition("ReplicaFailure", "True", QUOTA), _condition("Progressing", "False"))
     assert _deployment(2, 2, 2, *stale) == readiness.READY
@@ -169,8 +169,8 @@ def test_a_replication_controller_is_ready_with_its_pods(
     refusal = _condition("ReplicaFailure", "True", QUOTA)
     refused = _live("ReplicationController", {"replicas": there, "conditions": [refusal]})
     refused["spec"] = {"replicas": 5}
-    found = readiness.object_readiness(refused)
-    assert (found.state, found.reason) == ("progressing" if there else "failed", "QuotaExceeded")
+    result = readiness.object_readiness(refused)
+    assert (result.state, result.reason) == ("progressing" if there else "failed", "QuotaExceeded")
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,6 @@ def test_an_object_without_status_is_judged() -> None:
     ("phase", "state"), [("Pending", "ready"), ("Bound", "ready"), ("Lost", "failed")]
 )
 def test_a_claim_may_wait_for_its_first_pod(phase: str, state: str) -> None:
-    """Where its storage class says so, nobody else can bind it before."""
+    """With WaitForFirstConsumer nothing binds it before."""
     live = _live("PersistentVolumeClaim", {"phase": phase}, seen=None)
     assert readiness.object_readiness(live, waits_for_a_pod=True).state == state

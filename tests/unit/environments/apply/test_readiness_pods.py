@@ -1,4 +1,4 @@
-"""Why a rollout does not move on, read from its pods."""
+"""Why a rollout does not progress, read from its pods."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _unstartable(text: str) -> Object:
     ],
 )
 def test_each_cause_has_its_reason(pod: Object, reason: str, words: str) -> None:
-    """With the words of whoever knows it."""
+    """With the message of the component that reports it."""
     trouble = readiness.worst_pod_problem([pod])
     assert trouble is not None
     assert trouble.reason == reason
@@ -79,8 +79,8 @@ def test_each_cause_has_its_reason(pod: Object, reason: str, words: str) -> None
     assert trouble.may_heal is (reason == "Unschedulable")
 
 
-def test_the_worst_speaks() -> None:
-    """One sentence names one cause, whatever order the pods come in."""
+def test_the_worst_cause_is_reported() -> None:
+    """One message names one cause, whatever order the pods come in."""
     pods = [_pod(conditions=(NO_NODE,)), _pod(LOOPING), _pod(PULLING), _pod(KILLED)]
     for order in (pods, pods[::-1]):
         trouble = readiness.worst_pod_problem(order)
@@ -104,12 +104,12 @@ def test_the_worst_speaks() -> None:
         {"metadata": {"name": "new"}},
     ],
 )
-def test_what_is_no_trouble(pod: Object) -> None:
-    """A start, an end on request, and what has healed since."""
+def test_healthy_pods_report_no_problem(pod: Object) -> None:
+    """A start, a requested deletion, and a failure that recovered."""
     assert readiness.worst_pod_problem([pod]) is None
 
 
-def test_long_words_are_cut() -> None:
+def test_long_messages_are_cut() -> None:
     """A registry may answer with a page."""
     waiting = {"reason": "ErrImagePull", "message": "x" * 10_000}
     trouble = readiness.worst_pod_problem([_pod({"state": {"waiting": waiting}})])
@@ -126,10 +126,10 @@ def test_long_words_are_cut() -> None:
         (None, {}, ("Pod", "p")),
     ],
 )
-def test_pods_are_told_apart_by_their_workload(
+def test_pods_are_assigned_to_their_workload(
     owner: tuple[str, str] | None, labels: dict[str, str], workload: tuple[str, str]
 ) -> None:
-    """So that a Job that was repeated, or one of a CronJob, explains nothing else."""
+    """So a Job that was repeated, or one of a CronJob, explains no other workload."""
     rows = [] if owner is None else [{"controller": True, "kind": owner[0], "name": owner[1]}]
     pod = _pod(LOOPING, name="p", ownerReferences=rows, labels=labels)
     assert list(readiness.pods_of_workloads([pod], {workload})) == [pod]

@@ -1,4 +1,4 @@
-"""What a refusal of the API server means, and that its own words are not repeated."""
+"""Classification of refusals by the API server, whose messages are not reported."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def _member() -> Member:
         (Unavailable(503, "Unavailable", f"later {_SECRETIVE}"), "ApplyFailed"),
     ],
 )
-def test_each_answer_has_its_reason_and_no_value(error: ApiError, reason: str) -> None:
-    """The object, the rule and the fields are named; nothing that stood in the object is."""
-    found = refusals.classify_error(_member(), error)
-    assert found.reason == reason
-    assert "deploy/all.yaml, Deployment/web" in found.message
-    assert "hunter2" not in found.message
+def test_each_refusal_has_its_reason_and_no_value(error: ApiError, reason: str) -> None:
+    """The object, the rule and the fields are named; no value of the object is."""
+    refusal = refusals.classify_error(_member(), error)
+    assert refusal.reason == reason
+    assert "deploy/all.yaml, Deployment/web" in refusal.message
+    assert "hunter2" not in refusal.message
 
 
 def test_fields_are_named() -> None:
@@ -59,25 +59,25 @@ def test_fields_are_named() -> None:
     )
 
 
-def test_what_cannot_change_in_place_says_how_it_may() -> None:
-    """Deleting is for a person to allow."""
-    found = refusals.immutable_refusal(_member(), ("spec.selector",))
-    assert found.reason == "ImmutableField"
-    assert "spec.selector cannot be changed in place" in found.message
-    assert "catalyst.dev/recreate" in found.message
+def test_an_immutable_field_is_refused_with_a_remedy() -> None:
+    """Only a user may allow deletion."""
+    refusal = refusals.immutable_refusal(_member(), ("spec.selector",))
+    assert refusal.reason == "ImmutableField"
+    assert "spec.selector cannot be changed in place" in refusal.message
+    assert "catalyst.dev/recreate" in refusal.message
 
 
-def test_what_must_be_changed_speaks_first() -> None:
-    """A fault that may pass does not hide one that never will."""
+def test_a_permanent_failure_is_reported_first() -> None:
+    """A failure that is retried does not hide one that needs a change."""
     both = [ApplyRefusal("ApplyFailed", "later"), ApplyRefusal("ConfigInvalid", "wrong")]
-    found = refusals.stage_failure(both, is_new=False)
-    assert found.condition.reason == "ConfigInvalid"
-    assert found.condition.type == phase.DEPLOYMENT
-    assert found.failed
+    refusal = refusals.stage_failure(both, is_new=False)
+    assert refusal.condition.reason == "ConfigInvalid"
+    assert refusal.condition.type == phase.DEPLOYMENT
+    assert refusal.failed
 
 
-def test_a_denial_is_believed_only_once_the_binding_is_old_enough() -> None:
-    """New rights take a moment; later the same answer needs a person."""
+def test_a_denial_counts_only_once_the_binding_is_old_enough() -> None:
+    """New rights take effect with a delay; later the same denial needs a user."""
     denied = [refusals.classify_error(_member(), Forbidden(403, "Forbidden", "no"))]
     fresh = refusals.stage_failure(denied, is_new=True)
     assert fresh.requeue_after is not None
@@ -86,11 +86,11 @@ def test_a_denial_is_believed_only_once_the_binding_is_old_enough() -> None:
     assert refusals.stage_failure(denied, is_new=False).failed
 
 
-def test_whoever_leaves_is_waited_for() -> None:
+def test_a_terminating_object_is_waited_for() -> None:
     """An object in the way of its successor is no failure."""
-    found = refusals.stage_failure([refusals.terminating_refusal(_member())], is_new=False)
-    assert found.condition.reason == "Applying"
-    assert found.requeue_after is not None
+    refusal = refusals.stage_failure([refusals.terminating_refusal(_member())], is_new=False)
+    assert refusal.condition.reason == "Applying"
+    assert refusal.requeue_after is not None
 
 
 def test_many_refusals_stay_one_sentence() -> None:

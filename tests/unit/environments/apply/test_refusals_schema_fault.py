@@ -1,4 +1,4 @@
-"""What the API server says of an object that does not fit its schema."""
+"""Schema faults that the API server reports, in our own words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OBJECT = {"spec": {"replicas": 1.5, "ports": [{"port": 2.0}, {"port": 0.5}]}}
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         (f"{_TYPED}.spec.x: field not declared in schema", "spec.x: unknown field"),
         (f"{_TYPED}.spec.replicas: expected numeric (int or float), got string", "a number"),
@@ -32,15 +32,15 @@ _OBJECT = {"spec": {"replicas": 1.5, "ports": [{"port": 2.0}, {"port": 0.5}]}}
         (f"{_UNTYPED}parsing time hunter2", "a value has the wrong type for its field"),
     ],
 )
-def test_place_and_rule_are_told_and_nothing_else(message: str, told: str) -> None:
-    """What stood in the field is never repeated."""
-    found = refusals.describe_schema_fault(message, _OBJECT)
-    assert found is not None
-    assert told in found
-    assert "hunter2" not in found
+def test_field_and_rule_are_reported_and_nothing_else(message: str, expected: str) -> None:
+    """The value of the field is never reported."""
+    description = refusals.describe_schema_fault(message, _OBJECT)
+    assert description is not None
+    assert expected in description
+    assert "hunter2" not in description
 
 
 @pytest.mark.parametrize("message", ["", "etcdserver: request timed out", "internal error: .spec"])
 def test_faults_of_the_server_are_no_faults_of_the_object(message: str) -> None:
-    """They pass by themselves."""
+    """They are temporary."""
     assert refusals.describe_schema_fault(message, _OBJECT) is None

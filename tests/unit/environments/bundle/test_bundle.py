@@ -1,4 +1,4 @@
-"""From objects as a project wrote them to objects as they are applied."""
+"""Bundles: from the objects of a project to the objects that are applied."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from windlass.environments.bundle.bundle import APPLIED_HASH, Bundle, BundleRefu
 from windlass.objects.names import Object
 
 
-def _assembled(*objects: Object) -> Bundle:
+def _bundle_of(*objects: Object) -> Bundle:
     return written.build_bundle(objects, TARGET)
 
 
 def _refused(*objects: Object) -> BundleRefused:
     with pytest.raises(BundleRefused) as caught:
-        _assembled(*objects)
+        _bundle_of(*objects)
     return caught.value
 
 
 def test_another_team_is_no_other_revision() -> None:
-    """Its label is applied; nothing that ended runs again for it, and no pod starts anew."""
-    one = _assembled(written.deployment(), written.job())
-    place = replace(TARGET, owner=replace(OWNER, team="other"))
-    two = written.build_bundle([written.deployment(), written.job()], place)
+    """Its label is applied; no hook runs again for it, and no pod restarts."""
+    one = _bundle_of(written.deployment(), written.job())
+    target = replace(TARGET, owner=replace(OWNER, team="other"))
+    two = written.build_bundle([written.deployment(), written.job()], target)
     assert two.digest == one.digest
     for before, after in zip(one.members, two.members, strict=True):
         assert after.applied_hash == before.applied_hash
@@ -76,8 +76,8 @@ def test_all_offenders_are_named_at_once() -> None:
         ("networking.k8s.io/v1", "IngressClass"),
     ],
 )
-def test_what_is_not_named_is_refused(api_version: str, kind: str) -> None:
-    """And told what to do."""
+def test_a_kind_that_is_not_allowed_is_refused(api_version: str, kind: str) -> None:
+    """With a remedy."""
     refusal = _refused(written.make_object(api_version, kind, "x"))
     assert refusal.reason == "KindNotAllowed"
     assert f"kind {kind} (" in str(refusal)
@@ -85,8 +85,8 @@ def test_what_is_not_named_is_refused(api_version: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Anything"])
-def test_a_kind_of_somebody_else_is_unknown(kind: str) -> None:
-    """A kind counts with its group: a namesake in another group is somebody else's."""
+def test_a_kind_of_another_group_is_unknown(kind: str) -> None:
+    """A kind counts with its group: the same kind in another group is another type."""
     refusal = _refused(written.make_object("example.org/v1", kind, "x"))
     assert refusal.reason == "KindUnknown"
     assert f"kind {kind} (example.org) is not supported" in str(refusal)
@@ -109,7 +109,7 @@ def test_a_kind_of_somebody_else_is_unknown(kind: str) -> None:
 def test_an_older_group_or_version_names_its_successor(
     api_version: str, kind: str, now: str
 ) -> None:
-    """It has other fields, so nobody rewrites the object but its author."""
+    """It has other fields, so only its author can rewrite the object."""
     refusal = _refused(written.make_object(api_version, kind, "x"))
     assert refusal.reason == "ApiVersionNotSupported"
     assert f"apiVersion {api_version} is not supported; rewrite the object for {now}" in str(
@@ -130,16 +130,16 @@ def test_a_container_names_its_image() -> None:
 
 @pytest.mark.parametrize("part", ["limits", "requests"])
 def test_a_container_stays_below_the_maximum(part: str) -> None:
-    """Of the LimitRange, which the API server would say of its pods only."""
-    place = replace(TARGET, max_limits={"memory": "1Gi"})
+    """Of the LimitRange, which the API server would report for its pods only."""
+    target = replace(TARGET, max_limits={"memory": "1Gi"})
     for amount, is_fine in (("1Gi", True), (1 << 30, True), ("1025Mi", False)):
         resources: Object = {part: {"memory": amount, "example.org/gpu": "9000"}}
         obj = written.deployment("web", written.container(resources=resources))
         if is_fine:
-            assert written.build_bundle([obj], place).members
+            assert written.build_bundle([obj], target).members
             continue
         with pytest.raises(BundleRefused) as caught:
-            written.build_bundle([obj], place)
+            written.build_bundle([obj], target)
         assert caught.value.reason == "LimitAboveMaximum"
         assert f"containers[0].resources.{part}.memory: exceeds the maximum of 1Gi" in str(
             caught.value
@@ -149,25 +149,25 @@ def test_a_container_stays_below_the_maximum(part: str) -> None:
 def test_pods_of_a_replication_controller_follow_its_template() -> None:
     """It never replaces pods itself, so another template is another object."""
     spec: Object = {"template": {"metadata": {}, "spec": written.pod_spec()}}
-    first = _assembled(written.make_object("v1", "ReplicationController", "x", spec=spec)).members[
+    first = _bundle_of(written.make_object("v1", "ReplicationController", "x", spec=spec)).members[
         0
     ]
-    scaled = _assembled(
+    scaled = _bundle_of(
         written.make_object("v1", "ReplicationController", "x", spec={**spec, "replicas": 3})
     ).members[0]
     other: Object = {"template": {"spec": written.container(image="example.org/app:2")}}
-    changed = _assembled(
+    changed = _bundle_of(
         written.make_object("v1", "ReplicationController", "x", spec=other)
     ).members[0]
     assert first.stage == Stage.WORKLOADS
     assert not bundles.replaces_pods(scaled.object, first.object)
     assert bundles.replaces_pods(changed.object, first.object)
-    web = _assembled(written.deployment()).members[0].object
+    web = _bundle_of(written.deployment()).members[0].object
     assert not bundles.replaces_pods(web, {**web, "spec": {}})
 
 
-def test_many_offenders_are_counted() -> None:
-    """The message stays readable; the offences are all there."""
+def test_many_violations_are_counted() -> None:
+    """The message stays readable; all violations are there."""
     refusal = _refused(
         *(written.make_object("v1", "Namespace", f"n{number}") for number in range(30))
     )
@@ -175,7 +175,7 @@ def test_many_offenders_are_counted() -> None:
     assert str(refusal).endswith("; and 20 more")
 
 
-def test_offences_of_several_kinds_are_told_together() -> None:
+def test_violations_of_several_kinds_are_reported_together() -> None:
     """The gravest gives the reason."""
     refusal = _refused(
         written.make_object("v1", "Namespace", "n"),
@@ -197,9 +197,9 @@ def test_a_foreign_namespace_is_overwritten_and_noted() -> None:
     """Charts often carry one; everything goes into ours."""
     obj = written.make_object("v1", "ConfigMap", "c")
     obj["metadata"]["namespace"] = "production"
-    found = _assembled(obj)
-    assert found.members[0].object["metadata"]["namespace"] == TARGET.namespace
-    [note] = found.notes
+    bundle = _bundle_of(obj)
+    assert bundle.members[0].object["metadata"]["namespace"] == TARGET.namespace
+    [note] = bundle.notes
     assert "ConfigMap/c" in note
     assert "production" in note
 
@@ -215,28 +215,30 @@ def test_an_object_of_the_operator_is_refused() -> None:
     assert (
         _refused(written.make_object("v1", "Secret", "windlass-release-3")).reason == "NameReserved"
     )
-    assert _assembled(written.make_object("v1", "ConfigMap", "default-quota")).members
+    assert _bundle_of(written.make_object("v1", "ConfigMap", "default-quota")).members
 
 
 def test_everything_the_operator_keeps_is_reserved() -> None:
     """Of the kinds that are not dropped anyway."""
-    place = TARGET.namespace
+    target = TARGET.namespace
     kept = (
-        owned_objects.manager_binding(place, OWNER, "r", owned_objects.OperatorAccount("windlass")),
-        owned_objects.applier_binding(place, OWNER, "r"),
-        owned_objects.default_service_account(place, OWNER),
-        owned_objects.limit_range(place, OWNER, {}),
-        owned_objects.resource_quota(place, OWNER, {}),
-        owned_objects.config_map(place, OWNER, "windlass-inventory", {}),
+        owned_objects.manager_binding(
+            target, OWNER, "r", owned_objects.OperatorAccount("windlass")
+        ),
+        owned_objects.applier_binding(target, OWNER, "r"),
+        owned_objects.default_service_account(target, OWNER),
+        owned_objects.limit_range(target, OWNER, {}),
+        owned_objects.resource_quota(target, OWNER, {}),
+        owned_objects.config_map(target, OWNER, "windlass-inventory", {}),
         written.make_object("v1", "ServiceAccount", APPLIER_NAME),
     )
     for obj in kept:
         assert kinds.is_reserved(obj["kind"], obj["metadata"]["name"])
 
 
-def test_what_charts_bring_as_a_matter_of_course_is_dropped_and_listed() -> None:
-    """The operator makes doors and fences itself."""
-    found = _assembled(
+def test_routes_and_policies_of_charts_are_dropped_and_listed() -> None:
+    """The operator creates routes and network policies itself."""
+    bundle = _bundle_of(
         written.make_object(
             "networking.k8s.io/v1", "NetworkPolicy", "open", spec={"podSelector": {}}
         ),
@@ -244,12 +246,12 @@ def test_what_charts_bring_as_a_matter_of_course_is_dropped_and_listed() -> None
         written.make_object("gateway.networking.k8s.io/v1", "HTTPRoute", "web", metadata=[]),
         written.service(),
     )
-    assert [str(member) for member in found.members] == ["Service/web"]
-    assert found.dropped == ("HTTPRoute/(unnamed)", "Ingress/web", "NetworkPolicy/open")
-    assert found.routes == ("HTTPRoute/(unnamed)", "Ingress/web")
+    assert [str(member) for member in bundle.members] == ["Service/web"]
+    assert bundle.dropped == ("HTTPRoute/(unnamed)", "Ingress/web", "NetworkPolicy/open")
+    assert bundle.routes == ("HTTPRoute/(unnamed)", "Ingress/web")
 
 
-def test_an_object_that_stands_there_twice_is_refused() -> None:
+def test_a_duplicate_object_is_refused() -> None:
     """One would overwrite the other; also if they named different namespaces."""
     other = written.make_object("v1", "ConfigMap", "c", data={"a": "b"})
     other["metadata"]["namespace"] = "elsewhere"
@@ -259,9 +261,9 @@ def test_an_object_that_stands_there_twice_is_refused() -> None:
 
 
 def test_objects_are_applied_in_stages() -> None:
-    """What others need comes first."""
+    """Objects that others need come first."""
     target = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
-    found = _assembled(
+    bundle = _bundle_of(
         written.make_object("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=target),
         written.deployment(),
         written.service(),
@@ -270,7 +272,7 @@ def test_objects_are_applied_in_stages() -> None:
         written.make_object("v1", "ConfigMap", "c"),
         written.make_object("v1", "ServiceAccount", "a"),
     )
-    assert [member.stage for member in found.members] == [
+    assert [member.stage for member in bundle.members] == [
         Stage.ACCOUNTS,
         Stage.CONFIGURATION,
         Stage.CONFIGURATION,
@@ -286,16 +288,16 @@ def test_a_secret_is_encoded_as_the_server_stores_it() -> None:
     secret = written.make_object(
         "v1", "Secret", "s", data={"a": "YQ==", "b": "Yg=="}, stringData={"b": "ä", "c": ""}
     )
-    obj = _assembled(secret).members[0].object
+    obj = _bundle_of(secret).members[0].object
     assert "stringData" not in obj
     assert obj["data"] == {"a": "YQ==", "b": base64.b64encode("ä".encode()).decode(), "c": ""}
     assert "stringData" in secret
 
 
 def test_the_hash_follows_the_object() -> None:
-    """The same object has the same hash; what is marked otherwise has another."""
-    first, again = _assembled(written.deployment()), _assembled(written.deployment())
-    other = _assembled(written.deployment(replicas=2))
+    """The same object has the same hash; with other labels it has another."""
+    first, again = _bundle_of(written.deployment()), _bundle_of(written.deployment())
+    other = _bundle_of(written.deployment(replicas=2))
     assert first.members[0].applied_hash == again.members[0].applied_hash
     assert first.members[0].applied_hash != other.members[0].applied_hash
     assert (first.digest == again.digest, first.digest == other.digest) == (True, False)
@@ -303,14 +305,14 @@ def test_the_hash_follows_the_object() -> None:
     assert moved.digest != first.digest
 
 
-def test_a_hash_that_a_project_brings_is_not_believed() -> None:
-    """Ours is computed after theirs is gone."""
+def test_a_hash_annotation_of_a_project_is_ignored() -> None:
+    """Ours is computed after theirs is removed."""
     obj = written.deployment()
     obj["metadata"]["annotations"] = {APPLIED_HASH: "0" * 16}
-    assert _assembled(obj).members[0].object == _assembled(written.deployment()).members[0].object
+    assert _bundle_of(obj).members[0].object == _bundle_of(written.deployment()).members[0].object
 
 
-def test_what_the_server_says_is_not_applied() -> None:
+def test_fields_assigned_by_the_server_are_not_applied() -> None:
     """An object out of `kubectl get -o yaml` is taken for what its author wrote."""
     obj = {**written.deployment(), "status": {"replicas": 3}}
     obj["metadata"] |= {
@@ -323,14 +325,14 @@ def test_what_the_server_says_is_not_applied() -> None:
         "finalizers": ["example.org/never"],
         "managedFields": [],
     }
-    assert _assembled(obj).members[0].object == _assembled(written.deployment()).members[0].object
+    assert _bundle_of(obj).members[0].object == _bundle_of(written.deployment()).members[0].object
 
 
 def test_inputs_stay_as_they_are() -> None:
     """The objects given are never changed."""
     obj = written.stateful_set(volumeClaimTemplates=[{"metadata": {"name": "d", "uid": "x"}}])
     before = repr(obj)
-    _assembled(obj)
+    _bundle_of(obj)
     assert repr(obj) == before
 
 
@@ -338,7 +340,7 @@ def test_an_account_of_the_bundle_may_be_used() -> None:
     """And no other: only what comes along is known to have no rights."""
     pod = written.pod_spec(serviceAccountName="worker")
     assert _refused(written.deployment("web", pod)).reason == "FieldNotAllowed"
-    assert _assembled(
+    assert _bundle_of(
         written.deployment("web", pod), written.make_object("v1", "ServiceAccount", "worker")
     )
     foreign = written.make_object("example.org/v1", "ServiceAccount", "worker")

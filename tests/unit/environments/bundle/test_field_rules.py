@@ -86,8 +86,10 @@ def _workload(kind: str, pod: Object) -> Object:
 def _found(obj: Object, *accounts: str) -> list[str]:
     assert list(shapes.shape_faults(obj)) == []
     return [
-        one.where
-        for one in field_rules.field_violations(obj, frozenset(accounts), written.CLUSTER_ACCESS)
+        violation.where
+        for violation in field_rules.field_violations(
+            obj, frozenset(accounts), written.CLUSTER_ACCESS
+        )
     ]
 
 
@@ -100,7 +102,7 @@ def test_a_pod_may_not_leave_its_namespace(kind: str, path: str, pod: Object) ->
 
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_a_plain_pod_breaks_no_rule(kind: str) -> None:
-    """Neither does one that says no to everything, or that says nothing with null."""
+    """Neither does one that disables everything, or that has nulls."""
     harmless = pod_spec(
         hostNetwork=False,
         nodeName="",
@@ -121,7 +123,7 @@ def test_a_plain_pod_breaks_no_rule(kind: str) -> None:
 
 
 def test_probes_of_the_pod_itself_are_fine() -> None:
-    """Only a host is refused: the node would call it from outside the fence."""
+    """Only a host is refused: the node would call it from outside the isolation."""
     probe = {"httpGet": {"path": "/", "port": 80, "host": ""}}
     assert _found(_workload("Pod", container(livenessProbe=probe, startupProbe=probe))) == []
 
@@ -134,7 +136,7 @@ def test_probes_of_the_pod_itself_are_fine() -> None:
         ("spec.externalName", {"externalName": "example.org"}),
     ],
 )
-def test_a_service_opens_no_way_around_the_fence(path: str, spec: dict[str, JSON]) -> None:
+def test_a_service_does_not_bypass_the_isolation(path: str, spec: dict[str, JSON]) -> None:
     """Nothing leads outside."""
     assert _found(written.service("web", **spec)) == [f"Service/web {path}"]
 
@@ -150,7 +152,7 @@ def test_a_service_opens_no_way_around_the_fence(path: str, spec: dict[str, JSON
     ],
 )
 def test_services_inside_are_fine(spec: dict[str, JSON]) -> None:
-    """With or without an address of their own; those with doors lose the doors (omissions)."""
+    """With or without an address; node ports and load balancers are removed (sanitizer)."""
     assert _found(written.service("web", **spec)) == []
 
 
@@ -176,13 +178,13 @@ def test_no_token_comes_with_a_secret_or_an_account() -> None:
     ],
 )
 def test_selecting_by_a_label_that_is_dropped_is_refused(obj: Object) -> None:
-    """It would select nothing, and nobody would see why."""
+    """It would select nothing, without any report of the cause."""
     [where] = _found(obj)
     assert "spec.selector" in where
 
 
-def test_all_offences_are_found_at_once() -> None:
-    """So that they can be mended at once."""
+def test_all_violations_are_reported_at_once() -> None:
+    """So that they can be fixed at once."""
     pod = {**pod_spec(hostNetwork=True, nodeName="n"), **container(ports=[{"hostPort": 1}])}
     assert len(_found(_workload("Deployment", pod))) == 3
 

@@ -1,4 +1,4 @@
-"""When an object that a chart calls a hook is applied."""
+"""When hooks of a chart are applied."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _hook(name: str, events: str, weight: str = "0") -> Object:
 
 
 def _bundle(*objects: Object, team: str = "") -> Bundle:
-    place = replace(TARGET, owner=replace(OWNER, team=team or OWNER.team))
+    target = replace(TARGET, owner=replace(OWNER, team=team or OWNER.team))
     return bundles.build_bundle(
-        [ManifestObject(obj, "x", hooks.parse_hook(obj)) for obj in objects], place
+        [ManifestObject(obj, "x", hooks.parse_hook(obj)) for obj in objects], target
     )
 
 
@@ -60,14 +60,14 @@ def test_a_job_runs_at_its_moment(events: str, install: str | None, upgrade: str
 def test_hooks_run_by_weight_then_by_name() -> None:
     """A weight that is no number counts as none, as helm has it."""
     rows = [("d", "1"), ("c", "x"), ("b", "-5"), ("a", "10"), ("e", "0")]
-    made = _bundle(written.deployment(), *(_hook(name, "pre-install", w) for name, w in rows))
-    assert _names(made, "preDeploy", is_upgrade=False) == ["b", "c", "e", "d", "a"]
-    assert _names(made, "preDeploy", is_upgrade=True) == []
-    assert _names(made, "postDeploy", is_upgrade=False) == []
-    assert [member.name for member in made.members] == ["web"]
+    bundle = _bundle(written.deployment(), *(_hook(name, "pre-install", w) for name, w in rows))
+    assert _names(bundle, "preDeploy", is_upgrade=False) == ["b", "c", "e", "d", "a"]
+    assert _names(bundle, "preDeploy", is_upgrade=True) == []
+    assert _names(bundle, "postDeploy", is_upgrade=False) == []
+    assert [member.name for member in bundle.members] == ["web"]
 
 
-def test_what_never_runs_is_left_out_and_named() -> None:
+def test_hooks_that_never_run_are_left_out_and_named() -> None:
     """Tests, deletions and rollbacks; and one Job cannot run twice in one revision."""
     for event in ("test", "pre-delete", "post-rollback", "test-success", "made-up"):
         obj = _hook("a", event)
@@ -92,11 +92,11 @@ def _map(name: str, events: str, weight: str = "0", kind: str = "ConfigMap") -> 
     return found
 
 
-def test_other_kinds_have_their_turn_too() -> None:
-    """At one weight what Jobs and Pods may need comes before them; later weights come later."""
+def test_hooks_of_other_kinds_are_ordered_too() -> None:
+    """At one weight, objects that Jobs and Pods may need come first; later weights come later."""
     pod = written.make_object("v1", "Pod", "b", spec=written.pod_spec())
     pod["metadata"]["annotations"] = {hooks.HOOK_ANNOTATION: "pre-install"}
-    made = _bundle(
+    bundle = _bundle(
         _hook("a", "pre-install"),
         pod,
         _map("z", "pre-install"),
@@ -105,15 +105,15 @@ def test_other_kinds_have_their_turn_too() -> None:
         _map("other", "post-upgrade"),
         written.deployment(),
     )
-    assert _names(made, "preDeploy", is_upgrade=False) == ["z", "y", "a", "b", "late"]
-    assert _names(made, "postDeploy", is_upgrade=True) == ["other"]
-    assert [member.name for member in made.members] == ["web"]
+    assert _names(bundle, "preDeploy", is_upgrade=False) == ["z", "y", "a", "b", "late"]
+    assert _names(bundle, "postDeploy", is_upgrade=True) == ["other"]
+    assert [member.name for member in bundle.members] == ["web"]
     broken = written.make_object("v1", "ConfigMap", "a", metadata={"name": "a", "annotations": [1]})
     assert hooks.parse_hook(broken) is None
 
 
-def test_a_hook_pod_is_another_one_too_and_a_map_is_not() -> None:
-    """What runs to an end runs for one revision; the rest is applied in place."""
+def test_a_hook_pod_is_recreated_and_a_config_map_is_not() -> None:
+    """Jobs and Pods run for one revision; the rest is applied in place."""
     pod = written.make_object("v1", "Pod", "a", spec=written.pod_spec())
     pod["metadata"]["annotations"] = {hooks.HOOK_ANNOTATION: "pre-upgrade"}
     plain = _map("m", "pre-upgrade")
@@ -126,7 +126,7 @@ def test_a_hook_pod_is_another_one_too_and_a_map_is_not() -> None:
 
 
 def test_a_hook_is_another_job_in_every_other_bundle() -> None:
-    """Anything new runs it anew; another team, or the same once more, does not."""
+    """Any change runs it again; another team, or the same bundle again, does not."""
     hook = _hook("a", "pre-install,pre-upgrade")
     hook["spec"]["ttlSecondsAfterFinished"] = 0
     first, same = _bundle(hook, written.deployment()), _bundle(hook, written.deployment())

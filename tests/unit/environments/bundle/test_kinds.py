@@ -1,4 +1,4 @@
-"""Which kinds a project may bring, and when each is applied."""
+"""Allowed kinds, and the stage in which each is applied."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_where_pods_are_described(
     ],
 )
 def test_where_there_is_no_pod_none_is_found(obj: Object) -> None:
-    """Whatever stands there instead."""
+    """Whatever the field contains instead."""
     assert kinds.pod_spec(obj) is None
 
 
@@ -56,8 +56,8 @@ def test_nothing_is_both_dropped_and_allowed() -> None:
         assert allowed.gvr.group == group
 
 
-def test_what_others_need_comes_first() -> None:
-    """Accounts, then configuration, volumes, services, what runs, and what scales it."""
+def test_objects_that_others_need_come_first() -> None:
+    """Accounts, then configuration, volumes, services, workloads, and autoscalers."""
     stages = [ALLOWED_KINDS[kind].stage for kind in (("", "Secret"), ("apps", "Deployment"))]
     assert stages == sorted(stages)
     assert ALLOWED_KINDS["policy", "PodDisruptionBudget"].stage is Stage.SCALING

@@ -1,4 +1,4 @@
-"""What every pod of a preview gets where its manifest says nothing."""
+"""Defaults of pods for fields that a manifest does not set."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def test_a_silent_pod_meets_the_restricted_level() -> None:
         "runAsNonRoot": True,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    for one in (*spec["initContainers"], *spec["containers"]):
-        assert one["securityContext"] == {
+    for row in (*spec["initContainers"], *spec["containers"]):
+        assert row["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
         }
 
 
-def test_what_is_said_stays() -> None:
-    """Only absent fields are filled; whether they may be so, the level decides."""
+def test_set_fields_stay() -> None:
+    """Only absent fields are filled; whether they are allowed, the Pod Security level decides."""
     pod = {"runAsNonRoot": False, "fsGroup": 5}
     inner = {"allowPrivilegeEscalation": True, "capabilities": {"drop": ["NET_RAW"]}}
     spec = _secured({**container(securityContext=inner), "securityContext": pod})
@@ -67,7 +67,7 @@ def test_null_is_absent() -> None:
 
 
 def test_another_level_gets_no_security_context() -> None:
-    """What it allows may be used; a token and links are still not given."""
+    """What the level allows may be used; a token and service links are still not given."""
     spec = _secured(pod_spec(), restricted=False)
     assert spec == {
         **pod_spec(),
@@ -77,21 +77,21 @@ def test_another_level_gets_no_security_context() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "limit"),
+    ("requested", "limit"),
     [("100m", "500m"), ("500m", "500m"), ("2", "2"), (3, "3"), ("0.5", "0.5"), ("501m", "501m")],
 )
-def test_a_missing_limit_is_the_larger_of_request_and_default(asked: JSON, limit: str) -> None:
+def test_a_missing_limit_is_the_larger_of_request_and_default(requested: JSON, limit: str) -> None:
     """A default below the request would make the API server refuse the pod."""
-    assert _resources(requests={"cpu": asked})["limits"] == {"cpu": limit}
+    assert _resources(requests={"cpu": requested})["limits"] == {"cpu": limit}
 
 
-def test_limits_that_are_said_stay() -> None:
-    """Those beside them are filled; what nobody asks for is left to the LimitRange."""
-    found = _resources(
+def test_set_limits_stay() -> None:
+    """Absent ones are filled; resources without a request are left to the LimitRange."""
+    resources = _resources(
         requests={"cpu": "1", "memory": "1Gi", "example.org/gpu": 1}, limits={"cpu": "4"}
     )
-    assert found["limits"] == {"cpu": "4", "memory": "1Gi"}
-    assert found["requests"] == {"cpu": "1", "memory": "1Gi", "example.org/gpu": 1}
+    assert resources["limits"] == {"cpu": "4", "memory": "1Gi"}
+    assert resources["requests"] == {"cpu": "1", "memory": "1Gi", "example.org/gpu": 1}
     assert "resources" not in _secured(pod_spec())["containers"][0]
     assert _resources(limits={"cpu": "4"}) == {"limits": {"cpu": "4"}}
     assert _resources(requests={"cpu": None})["requests"] == {"cpu": None}

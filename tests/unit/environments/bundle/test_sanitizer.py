@@ -1,4 +1,4 @@
-"""What is left out of an object, and the note that says so."""
+"""Fields that are removed from an object, and the note that lists them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _left_out(
     ],
 )
 def test_which_annotations_are_kept(key: str, trusted: bool, untrusted: bool) -> None:
-    """A known danger goes everywhere; the untrusted keep what is known to be harmless."""
+    """Known dangerous ones are removed; untrusted Environments keep only harmless ones."""
     assert (
         annotation_rules.disallowed_annotations([key], ClusterAccess(), trusted=True) == []
     ) == trusted
@@ -42,8 +42,8 @@ def test_which_annotations_are_kept(key: str, trusted: bool, untrusted: bool) ->
     ) == untrusted
 
 
-def test_the_administrator_has_the_last_word() -> None:
-    """Denied before allowed, and both before what is known here."""
+def test_settings_of_the_administrator_win() -> None:
+    """Denied before allowed, and both before the built-in list."""
     reach = ClusterAccess(
         allowed_annotations=("eks.amazonaws.com/", "a.example/"),
         denied_annotations=("a.example/secret", "checksum/"),
@@ -67,12 +67,12 @@ def test_the_administrator_has_the_last_word() -> None:
     ],
 )
 def test_pods_services_accounts_and_claims_are_cleaned(obj: Object, path: tuple[str, ...]) -> None:
-    """Wherever their metadata stands; labels that give roles go too."""
+    """Wherever their metadata is; labels that grant roles are removed too."""
     holder = obj
     for name in path:
         holder = holder[name]
-    said = {"eks.amazonaws.com/role-arn": "r", "iam.gke.io/x": "y", "kept": "1"}
-    holder["metadata"] = {**holder.get("metadata", {}), "annotations": said, "labels": said}
+    values = {"eks.amazonaws.com/role-arn": "r", "iam.gke.io/x": "y", "kept": "1"}
+    holder["metadata"] = {**holder.get("metadata", {}), "annotations": values, "labels": values}
     cleaned, note = _left_out(obj)
     for name in path:
         cleaned = cleaned[name]
@@ -81,7 +81,7 @@ def test_pods_services_accounts_and_claims_are_cleaned(obj: Object, path: tuple[
     shown = ".".join((*path, "metadata"))
     assert f"{shown}.labels.eks.amazonaws.com/role-arn" in note
     assert f"{shown}.annotations.iam.gke.io/x" in note
-    assert holder["metadata"]["annotations"] == said
+    assert holder["metadata"]["annotations"] == values
 
 
 def test_templates_of_claims_are_cleaned() -> None:
@@ -96,8 +96,8 @@ def test_templates_of_claims_are_cleaned() -> None:
     assert "volumes[0].ephemeral.volumeClaimTemplate.metadata.annotations.nfs.io" in note
 
 
-def test_what_ties_an_object_to_others_is_named() -> None:
-    """Finalizers, owners and the operator's own marks; what may be said by them stays."""
+def test_removed_ties_to_other_objects_are_named() -> None:
+    """Finalizers, owners and reserved labels; annotations that a project may set stay."""
     obj = written.deployment("web")
     obj["metadata"] |= {
         "finalizers": ["example.org/never"],
@@ -114,8 +114,8 @@ def test_what_ties_an_object_to_others_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer"])
-def test_a_service_with_a_door_becomes_one_without(kind: str) -> None:
-    """Node ports, the external traffic policy and load-balancer fields go with it."""
+def test_an_exposed_service_becomes_a_cluster_ip(kind: str) -> None:
+    """Node ports, the external traffic policy and load-balancer fields are removed."""
     ports: JSON = [{"port": 80, "nodePort": 30080}, {"port": 81}]
     obj = written.service(
         "web",
@@ -140,8 +140,8 @@ def test_a_service_with_a_door_becomes_one_without(kind: str) -> None:
     assert "spec.ports[0].nodePort" in note
 
 
-def test_nothing_left_out_is_nothing_said() -> None:
-    """And the object is as it was."""
+def test_an_unchanged_object_has_no_note() -> None:
+    """And the object is unchanged."""
     for obj in (written.deployment(), written.service(type="ClusterIP"), written.cron_job()):
         assert _left_out(obj) == (obj, "")
 

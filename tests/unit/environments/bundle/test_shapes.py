@@ -1,4 +1,4 @@
-"""The shape that an object must have before anything else is asked about it."""
+"""The shape that an object must have before other rules are checked."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ WRONG: list[tuple[str, Object]] = [
 ]
 
 
-def _marked(**metadata: JSON) -> Object:
+def _labeled(**metadata: JSON) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
 
 
@@ -90,12 +90,12 @@ def _marked(**metadata: JSON) -> Object:
     ("path", "obj"),
     [
         *WRONG,
-        ("metadata.labels", _marked(labels=5)),
-        ("metadata.labels.a", _marked(labels={"a": 5})),
-        ("metadata.labels.a", _marked(labels={"a": True})),
-        ("metadata.annotations", _marked(annotations=["a"])),
-        ("metadata.annotations.a", _marked(annotations={"a": {}})),
-        ("metadata.namespace", _marked(namespace=5)),
+        ("metadata.labels", _labeled(labels=5)),
+        ("metadata.labels.a", _labeled(labels={"a": 5})),
+        ("metadata.labels.a", _labeled(labels={"a": True})),
+        ("metadata.annotations", _labeled(annotations=["a"])),
+        ("metadata.annotations.a", _labeled(annotations={"a": {}})),
+        ("metadata.namespace", _labeled(namespace=5)),
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(path: str, obj: Object) -> None:
@@ -105,8 +105,8 @@ def test_what_is_wrong_is_named_by_its_path(path: str, obj: Object) -> None:
     assert why
 
 
-def test_no_value_is_repeated() -> None:
-    """What stands in the wrong place may be a credential."""
+def test_no_value_is_reported() -> None:
+    """A value in the wrong field may be a credential."""
     secret = written.make_object(
         "v1", "Secret", "a", data={"token": "hunter2"}, stringData={"b": ["hunter2"]}
     )
@@ -122,7 +122,7 @@ def test_null_counts_as_absent() -> None:
 
 def test_a_long_key_is_cut_in_its_path() -> None:
     """A path fits into a message."""
-    [(where, _)] = shapes.shape_faults(_marked(labels={"k" * 5000: 1}))
+    [(where, _)] = shapes.shape_faults(_labeled(labels={"k" * 5000: 1}))
     assert len(where) < 100
 
 
@@ -142,7 +142,7 @@ def test_a_long_key_is_cut_in_its_path() -> None:
         written.deployment("a", container(resources={"limits": {"cpu": 1, "memory": 0.5}})),
     ],
 )
-def test_what_people_write_passes(obj: Object) -> None:
+def test_common_spellings_are_accepted(obj: Object) -> None:
     """Whole numbers are quantities, folded base64 is base64."""
     assert kinds.allowed_kind(obj) is not None
     assert list(shapes.shape_faults(obj)) == []

@@ -18,7 +18,7 @@ def _claim(**spec: JSON) -> Object:
     return written.make_object("v1", "PersistentVolumeClaim", "data", spec={**_ASKING, **spec})
 
 
-def _found(obj: Object, classes: AllowedStorageClasses = _CLASSES) -> list[str]:
+def _refused_fields(obj: Object, classes: AllowedStorageClasses = _CLASSES) -> list[str]:
     assert list(shapes.shape_faults(obj)) == []
     return [path for path, _ in storage_rules.claim_faults(obj, classes)]
 
@@ -41,16 +41,20 @@ def test_a_claim_asks_for_storage_and_chooses_none(field: str, value: JSON) -> N
     volumes: JSON = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
     pod = pod_spec(volumes=volumes)
     inside = "volumes[0].ephemeral.volumeClaimTemplate.spec"
-    assert _found(_claim(**{field: value})) == [f"spec.{field}"]
+    assert _refused_fields(_claim(**{field: value})) == [f"spec.{field}"]
     templates: JSON = [{"metadata": {"name": "d"}, "spec": spec}]
-    assert _found(written.stateful_set(volumeClaimTemplates=templates)) == [
+    assert _refused_fields(written.stateful_set(volumeClaimTemplates=templates)) == [
         f"spec.volumeClaimTemplates[0].spec.{field}"
     ]
-    assert _found(written.deployment("web", pod)) == [f"spec.template.spec.{inside}.{field}"]
-    assert _found(written.cron_job("x", pod)) == [
+    assert _refused_fields(written.deployment("web", pod)) == [
+        f"spec.template.spec.{inside}.{field}"
+    ]
+    assert _refused_fields(written.cron_job("x", pod)) == [
         f"spec.jobTemplate.spec.template.spec.{inside}.{field}"
     ]
-    assert _found(written.make_object("v1", "Pod", "p", spec=pod)) == [f"spec.{inside}.{field}"]
+    assert _refused_fields(written.make_object("v1", "Pod", "p", spec=pod)) == [
+        f"spec.{inside}.{field}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +65,11 @@ def test_a_claim_asks_for_storage_and_chooses_none(field: str, value: JSON) -> N
         "pv.kubernetes.io/bind-completed",
     ],
 )
-def test_what_the_binder_writes_is_not_a_claims_to_say(key: str) -> None:
-    """It is believed, wherever it comes from."""
+def test_annotations_of_the_volume_binder_are_refused(key: str) -> None:
+    """The binder trusts them, whoever wrote them."""
     claim = _claim()
     claim["metadata"]["annotations"] = {key: "x", "team": "a"}
-    assert _found(claim) == [f"metadata.annotations.{key}"]
+    assert _refused_fields(claim) == [f"metadata.annotations.{key}"]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +77,11 @@ def test_what_the_binder_writes_is_not_a_claims_to_say(key: str) -> None:
 )
 def test_a_plain_claim_is_fine(spec: dict[str, JSON]) -> None:
     """With an allowed class or the default one."""
-    assert _found(_claim(**spec)) == []
+    assert _refused_fields(_claim(**spec)) == []
 
 
 @pytest.mark.parametrize(
-    ("classes", "told"),
+    ("classes", "message"),
     [
         (
             AllowedStorageClasses(frozenset({"a", "b"})),
@@ -91,12 +95,12 @@ def test_a_plain_claim_is_fine(spec: dict[str, JSON]) -> None:
     ],
 )
 def test_a_claim_without_a_class_needs_an_allowed_default(
-    classes: AllowedStorageClasses, told: str
+    classes: AllowedStorageClasses, message: str
 ) -> None:
     """Without one it would bind any volume that has no class either."""
     [(path, why)] = storage_rules.claim_faults(_claim(), classes)
     assert path == "spec.storageClassName"
-    assert told in why
+    assert message in why
 
 
 def _class(name: str, provisioner: str = "example.com/disk", **metadata: JSON) -> Object:
@@ -104,7 +108,7 @@ def _class(name: str, provisioner: str = "example.com/disk", **metadata: JSON) -
 
 
 def test_classes_with_a_provisioner_are_allowed_unless_some_are_listed() -> None:
-    """A class without one is there to bind volumes made by hand."""
+    """A class without one is there to bind volumes created by hand."""
     observed = [_class("fast"), _class("manual", "kubernetes.io/no-provisioner")]
     assert cluster_access.classes(observed, ()) == AllowedStorageClasses(frozenset({"fast"}))
     assert cluster_access.classes(observed, {"manual"}) == AllowedStorageClasses(

@@ -1,4 +1,4 @@
-"""Drift of what isolates an Environment: what counts as a difference, and who keeps on."""
+"""Drift of the isolation: what counts as a difference, and which writer repeats it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_empty_selector_is_a_difference() -> None:
     assert not drift_rules.has_exact_content(ours, theirs)
 
 
-def test_what_the_server_leaves_out_is_none() -> None:
+def test_fields_that_the_server_leaves_out_are_no_drift() -> None:
     """Nulls, empty lists, empty labels, metadata and status."""
     live = {**_policy(), "metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}
     ours = _policy(ingress=[], egress=None, podSelector={"matchLabels": {}})
@@ -65,11 +65,13 @@ def test_amounts_are_compared_by_value_and_labels_by_text() -> None:
     assert drift_rules.has_exact_content(_quota(cpu="1"), _quota(cpu="1000m"))
     assert not drift_rules.has_exact_content(_quota(cpu="1"), _quota(cpu="2"))
     assert not drift_rules.has_exact_content(_quota(cpu="1"), _quota(cpu="1", pods="1"))
-    one, other = ({"matchLabels": {"v": text}} for text in ("1", "1.0"))
-    assert not drift_rules.has_exact_content(_policy(podSelector=one), _policy(podSelector=other))
+    number, decimal = ({"matchLabels": {"v": text}} for text in ("1", "1.0"))
+    assert not drift_rules.has_exact_content(
+        _policy(podSelector=number), _policy(podSelector=decimal)
+    )
 
 
-def test_only_what_cannot_be_updated_is_made_anew() -> None:
+def test_only_immutable_fields_need_replacement() -> None:
     """The role of a binding and the scopes of a quota."""
     binding = {"kind": "RoleBinding", "roleRef": {"name": "a"}}
     assert drift_rules.needs_replacement(binding, {"roleRef": {"name": "b"}})
@@ -80,8 +82,8 @@ def test_only_what_cannot_be_updated_is_made_anew() -> None:
     assert not drift_rules.needs_replacement(_policy(), _policy(ingress=[{}]))
 
 
-def test_writers_are_those_who_own_content() -> None:
-    """Not we, nobody who only labels it, no status; the latest first."""
+def test_other_writers_are_field_managers_of_content() -> None:
+    """Not the operator, not managers of labels or status; the latest first."""
     spec = {"f:spec": {"f:ingress": {}}}
     rows = [
         _row("early", "2026-01-01T00:00:00Z", spec),
@@ -120,7 +122,7 @@ def test_five_restorations_in_a_row_are_a_contest() -> None:
 
 @given(st.lists(st.floats(0, 59), max_size=40))
 def test_drift_lasts_no_longer_than_five_seconds(pauses: list[float]) -> None:
-    """However often somebody writes, the wait for the next restoration is bounded."""
+    """However often another client writes, the wait for the next correction is bounded."""
     contest, now = Contest(), 100.0
     for pause in pauses:
         contest = contest.after_restoration(now, "x")
@@ -129,7 +131,7 @@ def test_drift_lasts_no_longer_than_five_seconds(pauses: list[float]) -> None:
 
 
 def test_a_contest_names_object_writer_and_remedy() -> None:
-    """Whoever reads the condition knows what to do."""
+    """Readers of the condition know what to do."""
     text = drift_rules.contest_message("NetworkPolicy", "default-policy", Contest(6, 0.0, "argocd"))
     assert text == (
         "NetworkPolicy default-policy was restored 6 times in a row after changes by field manager "

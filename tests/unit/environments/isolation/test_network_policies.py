@@ -40,12 +40,12 @@ NOT_PUBLIC = [
 
 
 def _cluster(
-    *doors: EgressRule, surroundings: ClusterNetwork | None = None, web_egress: bool = True
+    *rules: EgressRule, cluster_network: ClusterNetwork | None = None, web_egress: bool = True
 ) -> PolicyCluster:
-    found = network_policies.desired_policies(
-        doors, surroundings or ClusterNetwork(), web_egress=web_egress
+    policies = network_policies.desired_policies(
+        rules, cluster_network or ClusterNetwork(), web_egress=web_egress
     )
-    return PolicyCluster({OURS: found.values(), OTHERS: found.values()})
+    return PolicyCluster({OURS: policies.values(), OTHERS: policies.values()})
 
 
 @pytest.mark.scenario("E38")
@@ -67,7 +67,7 @@ def test_nothing_private_is_reached(address: str, port: int) -> None:
 @pytest.mark.scenario("E38")
 @pytest.mark.parametrize(("port", "protocol"), [(22, "TCP"), (25, "TCP"), (443, "UDP")])
 def test_only_the_web_is_open(port: int, protocol: Protocol) -> None:
-    """Other ports of public addresses need a door."""
+    """Other ports of public addresses need an egress rule."""
     assert not _cluster().connects(POD, Endpoint(PUBLIC[0]), port, protocol)
 
 
@@ -104,8 +104,8 @@ def test_pods_of_one_environment_meet(pod: Endpoint) -> None:
 
 @pytest.mark.scenario("E38")
 @pytest.mark.parametrize("stranger", ["10.244.7.7", "fd00:10::7"])
-def test_other_namespaces_are_kept_apart(stranger: str) -> None:
-    """Neither another Environment nor an unfenced namespace gets in, nor do we get there."""
+def test_other_namespaces_are_isolated(stranger: str) -> None:
+    """No connection to or from another Environment or a namespace without isolation."""
     cluster = _cluster()
     for namespace in (OTHERS, "default"):
         other = Endpoint(stranger, namespace, {"app": "web"})
@@ -114,12 +114,12 @@ def test_other_namespaces_are_kept_apart(stranger: str) -> None:
     assert not cluster.connects(Endpoint("203.0.113.9"), POD, 443)
 
 
-def test_public_cluster_addresses_are_taken_out_of_the_web() -> None:
-    """Where pods have public addresses, the administrator says so, and they stay apart."""
-    around = ClusterNetwork(
+def test_public_cluster_addresses_are_excluded_from_web_egress() -> None:
+    """Where pods have public addresses, the administrator sets them, and they are isolated."""
+    cluster_network = ClusterNetwork(
         cluster_cidrs=("203.0.113.0/24", "2001:db8::/32"), extra_except=("9.9.9.9/32",)
     )
-    cluster = _cluster(surroundings=around)
+    cluster = _cluster(cluster_network=cluster_network)
     assert not cluster.connects(POD, Endpoint("203.0.113.9", OTHERS), 443)
     assert not cluster.connects(POD, Endpoint("2001:db8::5"), 443)
     assert not cluster.connects(POD, Endpoint("9.9.9.9"), 443)
@@ -127,18 +127,18 @@ def test_public_cluster_addresses_are_taken_out_of_the_web() -> None:
 
 
 @pytest.mark.scenario("E40")
-def test_each_door_is_a_policy_of_its_own() -> None:
-    """So a door that is removed takes its policy with it, and no other."""
+def test_each_egress_rule_is_a_policy_of_its_own() -> None:
+    """So removing a rule deletes its policy, and no other."""
     ceiling = ClusterNetwork(egress_ceiling=("10.20.0.0/16",))
-    doors = (
+    rules = (
         EgressRule("db", ("10.20.1.0/24",), ((5432, "TCP"),)),
         EgressRule("ntp", ("203.0.113.5/32",), ()),
     )
-    both = network_policies.desired_policies(doors, ceiling, web_egress=True)
-    one = network_policies.desired_policies(doors[:1], ceiling, web_egress=True)
-    assert both.keys() - one.keys() == {"allow-egress-ntp"}
-    assert all(both[name] == one[name] for name in one)
-    cluster = _cluster(*doors, surroundings=ceiling)
+    both = network_policies.desired_policies(rules, ceiling, web_egress=True)
+    first = network_policies.desired_policies(rules[:1], ceiling, web_egress=True)
+    assert both.keys() - first.keys() == {"allow-egress-ntp"}
+    assert all(both[name] == first[name] for name in first)
+    cluster = _cluster(*rules, cluster_network=ceiling)
     assert cluster.connects(POD, Endpoint("10.20.1.9"), 5432)
     assert not cluster.connects(POD, Endpoint("10.20.1.9"), 5433)
     assert not cluster.connects(POD, Endpoint("10.20.2.9"), 5432)
@@ -159,8 +159,8 @@ def test_each_door_is_a_policy_of_its_own() -> None:
         "128.0.0.0/1",
     ],
 )
-def test_a_door_into_private_space_needs_the_administrator(cidr: str) -> None:
-    """Whatever overlaps with it is refused by name, also where it is written as IPv6."""
+def test_an_egress_rule_into_private_addresses_needs_the_administrator(cidr: str) -> None:
+    """Whatever overlaps with them is refused by name, also where it is written as IPv6."""
     with pytest.raises(EgressRefused, match=r"spec.network.egress db: .*-egress-ceiling"):
         network_policies.desired_policies(
             [EgressRule("db", (cidr,), ())], ClusterNetwork(), web_egress=True
@@ -168,35 +168,39 @@ def test_a_door_into_private_space_needs_the_administrator(cidr: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "around",
+    "cluster_network",
     [
         ClusterNetwork(cluster_cidrs=("203.0.113.0/24",)),
         ClusterNetwork(extra_except=("203.0.113.0/24",)),
     ],
 )
-def test_a_door_into_what_the_administrator_took_out_needs_him_too(around: ClusterNetwork) -> None:
-    """Else a Project could put back what was taken out of the web."""
+def test_an_egress_rule_into_excluded_addresses_needs_the_administrator(
+    cluster_network: ClusterNetwork,
+) -> None:
+    """Else a Project could allow what the administrator excluded."""
     with pytest.raises(EgressRefused):
         network_policies.desired_policies(
-            [EgressRule("x", ("203.0.113.8/32",), ())], around, web_egress=True
+            [EgressRule("x", ("203.0.113.8/32",), ())], cluster_network, web_egress=True
         )
 
 
-def test_the_ceiling_must_cover_a_door_whole() -> None:
-    """A door that sticks out, or is of another family, is refused."""
-    around = ClusterNetwork(egress_ceiling=("10.1.0.0/16", "fd00:1::/32"))
+def test_the_ceiling_must_cover_an_egress_rule_completely() -> None:
+    """A rule that exceeds it, or is of another family, is refused."""
+    cluster_network = ClusterNetwork(egress_ceiling=("10.1.0.0/16", "fd00:1::/32"))
     for cidr in ("10.1.4.0/24", "fd00:1:2::/48"):
-        network_policies.desired_policies([EgressRule("x", (cidr,), ())], around, web_egress=True)
+        network_policies.desired_policies(
+            [EgressRule("x", (cidr,), ())], cluster_network, web_egress=True
+        )
     for cidr in ("10.0.0.0/15", "10.2.0.0/24", "fd00::/16"):
         with pytest.raises(EgressRefused):
             network_policies.desired_policies(
-                [EgressRule("x", (cidr,), ())], around, web_egress=True
+                [EgressRule("x", (cidr,), ())], cluster_network, web_egress=True
             )
 
 
 @pytest.mark.parametrize("text", ["10.1.2.3/16", "example.org", "10.0.0.0/33", ""])
-def test_what_is_no_block_is_refused(text: str) -> None:
-    """With an example of what would do."""
+def test_an_invalid_cidr_is_refused(text: str) -> None:
+    """With an example of a valid one."""
     with pytest.raises(EgressRefused, match="is not a valid CIDR; use for example"):
         network_policies.desired_policies(
             [EgressRule("x", (text,), ())], ClusterNetwork(), web_egress=True
@@ -205,8 +209,8 @@ def test_what_is_no_block_is_refused(text: str) -> None:
 
 def test_an_address_alone_becomes_a_block() -> None:
     """The API server knows blocks only."""
-    found = network_policies.desired_policies(
+    policies = network_policies.desired_policies(
         [EgressRule("x", ("203.0.113.7",), ())], ClusterNetwork(), web_egress=False
     )
-    [rule] = found["allow-egress-x"]["egress"]
+    [rule] = policies["allow-egress-x"]["egress"]
     assert rule == {"to": [{"ipBlock": {"cidr": "203.0.113.7/32"}}]}

@@ -1,4 +1,4 @@
-"""Nothing begins before the fence is seen to be in force."""
+"""The check that the operator policy is in force, before anything is written."""
 
 from __future__ import annotations
 
@@ -11,57 +11,63 @@ from windlass.environments.isolation.operator_policy import OperatorPolicyCheck
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.kube.errors import Forbidden, Unavailable
 
-_BY_ROLES = Forbidden(403, "Forbidden", 'rolebindings is forbidden: User "w" cannot create')
-_BY_FENCE = Forbidden(
+_REFUSED_BY_RBAC = Forbidden(403, "Forbidden", 'rolebindings is forbidden: User "w" cannot create')
+_REFUSED_BY_POLICY = Forbidden(
     403,
     "Forbidden",
     'rolebindings "windlass-manager" is forbidden: ValidatingAdmissionPolicy '
     "'windlass-fence' with binding 'windlass-fence' denied request: the operator may only write",
 )
-_BY_ANOTHER = Forbidden(
+_REFUSED_BY_ANOTHER_POLICY = Forbidden(
     403, "Forbidden", "ValidatingAdmissionPolicy 'other-windlass-fence' with binding 'x' denied"
 )
 
 
 class _Server:
-    """Answers each question with the next of its answers; None lets it through."""
+    """An API server with a list of responses; None accepts the request."""
 
-    def __init__(self, *answers: Exception | None) -> None:
-        self.answers = list(answers)
-        self.asked: list[dict[str, Any]] = []
+    def __init__(self, *responses: Exception | None) -> None:
+        self.responses = list(responses)
+        self.requested: list[dict[str, Any]] = []
 
     async def create(self, _: object, obj: Any, *, dry_run: bool, **__: object) -> Any:
-        assert dry_run, "a question makes nothing"
-        self.asked.append(obj)
-        answer = self.answers.pop(0)
-        if answer is not None:
-            raise answer
+        assert dry_run, "the check creates nothing"
+        self.requested.append(obj)
+        response = self.responses.pop(0)
+        if response is not None:
+            raise response
         return obj
 
 
-def _guard(server: Any) -> OperatorPolicyCheck:
+def _check(server: Any) -> OperatorPolicyCheck:
     return OperatorPolicyCheck(
         server, operator=OperatorAccount("w"), install=Installation(), field_manager="test"
     )
 
 
 @pytest.mark.looptime
-async def test_only_a_refusal_by_the_fence_itself_counts() -> None:
-    """Not one by the roles, not an outage, and least of all a success."""
-    server = _Server(_BY_ROLES, Unavailable(0, "Unreachable", "?"), None, _BY_ANOTHER, _BY_FENCE)
-    guard = _guard(server)
-    assert not guard.is_in_force
-    assert "windlass-fence" in guard.pending_message
-    await guard.wait()
-    assert guard.is_in_force
-    assert len(server.asked) == 5
+async def test_only_a_refusal_by_the_operator_policy_counts() -> None:
+    """Not one by RBAC, not an outage, and least of all a success."""
+    server = _Server(
+        _REFUSED_BY_RBAC,
+        Unavailable(0, "Unreachable", "?"),
+        None,
+        _REFUSED_BY_ANOTHER_POLICY,
+        _REFUSED_BY_POLICY,
+    )
+    check = _check(server)
+    assert not check.is_in_force
+    assert "windlass-fence" in check.pending_message
+    await check.wait()
+    assert check.is_in_force
+    assert len(server.requested) == 5
 
 
 @pytest.mark.looptime
-async def test_it_asks_for_what_the_roles_allow_and_the_fence_must_not() -> None:
-    """Rights for itself in a namespace that it never made."""
-    server = _Server(_BY_FENCE)
-    await _guard(server).wait()
-    [asked] = server.asked
-    assert asked["metadata"] == {"name": "windlass-manager", "namespace": "kube-system"}
-    assert asked["roleRef"]["name"] == "windlass-environment-manager"
+async def test_the_check_tries_what_rbac_allows_and_the_policy_refuses() -> None:
+    """A binding for itself in a namespace that it does not own."""
+    server = _Server(_REFUSED_BY_POLICY)
+    await _check(server).wait()
+    [requested] = server.requested
+    assert requested["metadata"] == {"name": "windlass-manager", "namespace": "kube-system"}
+    assert requested["roleRef"]["name"] == "windlass-environment-manager"

@@ -16,7 +16,7 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 @pytest.mark.scenario("E33")
 def test_the_default_quota() -> None:
-    """What a Project without any word about it gets; the CPU has no limit of its own."""
+    """The quota of a Project that sets none; CPU has no limit."""
     assert DEFAULT == {
         "requests.cpu": "2",
         "requests.memory": "4Gi",
@@ -43,8 +43,8 @@ def test_the_declared_defaults_are_these() -> None:
 
 def test_our_own_objects_come_on_top() -> None:
     """A namespace that is full to the brim still takes the operator's objects."""
-    asked = {"secrets": "1", "configMaps": "1", "jobs": "1"}
-    hard = quota.hard_limits(quota.trusted_amounts(asked, {}, {}))
+    requested = {"secrets": "1", "configMaps": "1", "jobs": "1"}
+    hard = quota.hard_limits(quota.trusted_amounts(requested, {}, {}))
     assert hard["count/secrets"] == str(1 + quota.OWN_SECRETS)
     assert hard["count/configmaps"] == str(1 + quota.OWN_CONFIG_MAPS)
     assert hard["count/jobs.batch"] == str(1 + quota.OWN_JOBS)
@@ -59,8 +59,8 @@ def test_the_memory_limit_is_twice_the_requests(memory: str, limit: str) -> None
     assert quota.trusted_amounts({"memory": memory}, {}, {})["limitsMemory"] == limit
 
 
-def test_who_names_limits_gets_them() -> None:
-    """Both limits can be said."""
+def test_set_limits_are_used() -> None:
+    """Both limits can be set."""
     hard = quota.hard_limits(
         quota.trusted_amounts({"limitsCpu": "3", "limitsMemory": "5Gi"}, {}, {})
     )
@@ -69,7 +69,7 @@ def test_who_names_limits_gets_them() -> None:
 
 @pytest.mark.scenario("E39")
 @pytest.mark.parametrize(
-    ("project", "asked", "maximum"),
+    ("project", "requested", "maximum"),
     [
         ({}, {"cpu": "3"}, {}),
         ({}, {"cpu": "2001m"}, {}),
@@ -80,19 +80,19 @@ def test_who_names_limits_gets_them() -> None:
         ({"limitsCpu": "4"}, {"limitsCpu": "5"}, {}),
     ],
 )
-def test_nobody_gets_more_than_the_project_allows(
-    project: dict[str, str], asked: dict[str, str], maximum: dict[str, str]
+def test_a_quota_above_the_maximum_is_refused(
+    project: dict[str, str], requested: dict[str, str], maximum: dict[str, str]
 ) -> None:
     """What the Project leaves out of its maximum cannot be raised above its default."""
-    [name] = asked
+    [name] = requested
     with pytest.raises(QuotaAboveMaximum, match=rf"spec.quota.{name} .*maxQuota.{name}"):
-        quota.trusted_amounts(project, asked, maximum)
+        quota.trusted_amounts(project, requested, maximum)
 
 
 def test_up_to_the_maximum_an_environment_chooses() -> None:
     """Less always, more up to the bound; the limit follows the requests."""
-    found = quota.trusted_amounts({}, {"cpu": "8", "memory": "1Gi", "pods": "5"}, {"cpu": "8"})
-    assert (found["cpu"], found["memory"], found["limitsMemory"], found["pods"]) == (
+    amounts = quota.trusted_amounts({}, {"cpu": "8", "memory": "1Gi", "pods": "5"}, {"cpu": "8"})
+    assert (amounts["cpu"], amounts["memory"], amounts["limitsMemory"], amounts["pods"]) == (
         "8",
         "1Gi",
         "2Gi",
@@ -102,7 +102,7 @@ def test_up_to_the_maximum_an_environment_chooses() -> None:
 
 @pytest.mark.scenario("E35")
 def test_the_limit_range_covers_what_the_quota_counts() -> None:
-    """Else the API server would refuse every pod that says nothing about it."""
+    """Else the API server would refuse every pod without these resources."""
     row = quota.container_limit_range(ContainerBounds(), {**DEFAULT, "limits.cpu": "4"})
     counted = {key.partition(".")[2] for key in DEFAULT if key.startswith(("requests.", "limits."))}
     assert counted - {"storage"} <= row["default"].keys() == row["defaultRequest"].keys()
@@ -110,7 +110,7 @@ def test_the_limit_range_covers_what_the_quota_counts() -> None:
 
 
 def test_the_default_row() -> None:
-    """What a container without resources gets."""
+    """The limits of a container without resources."""
     assert quota.container_limit_range(ContainerBounds(), DEFAULT) == {
         "default": {"cpu": "500m", "memory": "400Mi", "ephemeral-storage": "1Gi"},
         "defaultRequest": {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"},
@@ -119,7 +119,7 @@ def test_the_default_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "asked"),
+    ("limits", "requested"),
     [
         (ContainerBounds(), {"cpu": "20m", "memory": "16Mi", "ephemeralStorage": "10Mi"}),
         (ContainerBounds(default={"memory": "2Gi"}), {"memory": "100Mi"}),
@@ -129,10 +129,10 @@ def test_the_default_row() -> None:
     ],
 )
 def test_the_row_never_contradicts_itself_or_the_quota(
-    limits: ContainerBounds, asked: dict[str, str]
+    limits: ContainerBounds, requested: dict[str, str]
 ) -> None:
     """Request <= limit <= max, as the API server demands, and one pod fits the quota."""
-    hard = quota.hard_limits(quota.trusted_amounts({}, asked, {}))
+    hard = quota.hard_limits(quota.trusted_amounts({}, requested, {}))
     row = quota.container_limit_range(limits, hard)
     for name in RESOURCES:
         request = quantity.parse(row["defaultRequest"][name])

@@ -1,4 +1,4 @@
-"""What the trust in an Environment decides."""
+"""Effects of the trust in an Environment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_project_speaks_for_those_it_trusts_only() -> None:
         ({"cpu": "2"}, {"cpu": "64", "limitsMemory": "99Gi"}, {"cpu": "2", "limitsMemory": "8Gi"}),
     ],
 )
-def test_half_of_what_others_get_or_what_is_granted(
+def test_an_untrusted_quota_is_half_or_as_configured(
     given: dict[str, Any], granted: dict[str, str], wanted: dict[str, str]
 ) -> None:
     """Rounded up where it must be whole, and never more than a trusted one has."""
@@ -76,7 +76,7 @@ def test_half_of_what_others_get_or_what_is_granted(
     assert quota.hard_limits(found).keys() == most.keys()
 
 
-def test_whoever_is_untrusted_may_only_ask_for_less() -> None:
+def test_an_untrusted_environment_may_only_lower_its_quota() -> None:
     """Whatever maximum the Project has."""
     project = _project(resources={"maxQuota": {"cpu": "9"}})
     less = _environment(trust="untrusted", quota={"memory": "1Gi"})
@@ -97,7 +97,7 @@ def test_whoever_is_untrusted_may_only_ask_for_less() -> None:
     ],
 )
 def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
-    """Neither by taints, nor by labels, nor in the other words for labels."""
+    """Neither by tolerations, nor by labels, nor by affinity."""
     obj = written.deployment("x", pod)
     assert list(field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS)) == []
     [found] = field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS, trusted=False)
@@ -112,12 +112,12 @@ def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
 
 def test_an_untrusted_bundle_runs_where_it_is_put() -> None:
     """Not on every node, but on the administrator's, in the runtime class it names."""
-    place = replace(TARGET, trusted=False, placement=trust.pod_placement(_UNTRUSTED, _SANDBOX))
+    target = replace(TARGET, trusted=False, placement=trust.pod_placement(_UNTRUSTED, _SANDBOX))
     everywhere: Object = {**written.deployment("x"), "kind": "DaemonSet"}
     assert written.build_bundle([everywhere]).members
     with pytest.raises(BundleRefused, match="not allowed in an untrusted Environment") as caught:
-        written.build_bundle([everywhere], place)
+        written.build_bundle([everywhere], target)
     assert caught.value.reason == "KindNotAllowed"
-    [member] = written.build_bundle([written.cron_job()], place).members
+    [member] = written.build_bundle([written.cron_job()], target).members
     spec = member.object["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert (spec["runtimeClassName"], spec["nodeSelector"]) == ("sandbox", {"pool": "forks"})

@@ -31,7 +31,7 @@ def test_the_vectors_of_the_specification(
 
 
 @pytest.mark.scenario("E17")
-def test_a_plain_name_never_looks_like_a_hashed_one() -> None:
+def test_a_plain_name_never_has_the_form_of_a_hashed_one() -> None:
     """A name that ends in twelve hex digits gets the hashed form only."""
     [only] = namespace_naming.candidate_names(
         EnvironmentIdentity("default", "shop", "0123456789ab")
@@ -59,7 +59,7 @@ def test_a_plain_name_of_another_environment_leads_to_the_hashed_one() -> None:
 
 @pytest.mark.scenario("E28")
 def test_a_foreign_namespace_is_refused_by_name() -> None:
-    """What exists and is not ours is neither used nor avoided silently."""
+    """An existing namespace that is not ours is neither used nor avoided silently."""
     choice = namespace_naming.choose_namespace(
         EnvironmentIdentity("default", "shop", "pr-12"), "u1", {"env-shop-pr-12": NamespaceClaim()}
     )

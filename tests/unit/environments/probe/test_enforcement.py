@@ -18,7 +18,7 @@ KEPT = ProbeObservation("shut", "open", 2.5)
 
 
 @pytest.mark.parametrize(
-    ("before", "fenced", "after", "verdict"),
+    ("before", "isolated", "after", "verdict"),
     [
         (ProbeObservation("shut", "open", 60), None, None, "Inconclusive"),
         (ProbeObservation("open", "shut", 60), None, None, "Inconclusive"),
@@ -37,18 +37,18 @@ KEPT = ProbeObservation("shut", "open", 2.5)
 )
 def test_the_table(
     before: ProbeObservation,
-    fenced: ProbeObservation | None,
+    isolated: ProbeObservation | None,
     after: ProbeObservation | None,
     verdict: EnforcementVerdict,
 ) -> None:
-    """Enforced is said only where the fence alone can have shut the way."""
-    found = enforcement.judge("ingress", before, fenced, after)
-    assert found.verdict == verdict
-    assert found.seconds == (2.5 if verdict == "Enforced" else None)
+    """Enforced means that the policies alone can have blocked the connection."""
+    result = enforcement.judge("ingress", before, isolated, after)
+    assert result.verdict == verdict
+    assert result.seconds == (2.5 if verdict == "Enforced" else None)
 
 
-def test_why_a_caller_was_not_heard_is_told() -> None:
-    """The words of the API server are what helps."""
+def test_why_the_log_of_a_caller_is_missing_is_reported() -> None:
+    """With the message of the API server."""
     silent = ProbeObservation("silent", "open", 5, "cannot read the log of pod stranger: no route")
     assert "no route" in enforcement.judge("egress", silent).message
 
@@ -59,8 +59,8 @@ def _way(*ends: str) -> Reachability:
     )
 
 
-def test_a_way_is_known_by_its_last_calls() -> None:
-    """One lost call says nothing."""
+def test_a_connection_is_judged_by_its_last_calls() -> None:
+    """One lost call proves nothing."""
     assert _way("shut", "open", "open", "open") == "open"
     assert _way("open", "shut", "shut", "shut") == "shut"
     assert _way("shut", "shut", "open", "shut") == "unsteady"
@@ -82,10 +82,10 @@ def test_the_log_of_a_caller() -> None:
         ("Enforced", "Inconclusive", "Inconclusive"),
     ],
 )
-def test_one_word_for_the_cluster(
+def test_one_verdict_for_the_cluster(
     ingress: EnforcementVerdict, egress: EnforcementVerdict, verdict: EnforcementVerdict
 ) -> None:
-    """A hole in one direction is a hole, and the advice says what to set."""
+    """One open direction means not enforced, and the advice names the flag."""
     both = [DirectionResult("ingress", ingress, ""), DirectionResult("egress", egress, "")]
     assert enforcement.overall_verdict(both) == verdict
     right = "assume" if verdict == "Enforced" else "absent"
@@ -93,8 +93,8 @@ def test_one_word_for_the_cluster(
     assert f"--environments-network-enforcement={right}" in advice
 
 
-def test_half_a_measurement_is_none() -> None:
-    """A direction that nobody measured is not enforced."""
+def test_half_a_measurement_is_inconclusive() -> None:
+    """A direction that was not measured does not count as enforced."""
     assert (
         enforcement.overall_verdict([DirectionResult("ingress", "Enforced", "")]) == "Inconclusive"
     )

@@ -1,4 +1,4 @@
-"""Tests of which namespaces a network probe takes for leftovers."""
+"""Which namespaces a network probe treats as leftovers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def _live(run: str, created: str, **metadata: Any) -> dict[str, Any]:
     return {**live, "metadata": {**live["metadata"], "creationTimestamp": created, **metadata}}
 
 
-def test_only_what_is_marked_and_old_is_left_over() -> None:
-    """What is young may be in use, what is ours is in use, labels alone make nothing a probe's."""
+def test_only_labeled_and_old_namespaces_are_leftovers() -> None:
+    """Young ones and our own may be in use; labels alone make nothing a probe's."""
     own = _live("own", "2026-01-02T12:00:00Z")
     old = _live("old", "2026-01-02T09:59:59Z")
     young = _live("young", "2026-01-02T10:00:01Z")
@@ -27,8 +27,8 @@ def test_only_what_is_marked_and_old_is_left_over() -> None:
     assert fresh == [young]
 
 
-def test_the_fence_is_that_of_environments() -> None:
-    """What is measured is what is used."""
+def test_the_policies_are_those_of_environments() -> None:
+    """The probe measures the policies that are used."""
     specs = {
         row["metadata"]["name"]: row["spec"] for row in enforcement.isolation_policies("place")
     }

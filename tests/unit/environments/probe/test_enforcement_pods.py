@@ -21,7 +21,7 @@ def _container(**state: Any) -> dict[str, Any]:
 
 
 def test_addresses_are_no_part_of_the_script() -> None:
-    """What the cluster says is handed over as a variable."""
+    """Addresses of the cluster are passed as variables."""
     pod = enforcement.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
     container = pod["spec"]["containers"][0]
     assert {"name": "ADDRESS", "value": "10.0.0.7"} in container["env"]
@@ -37,29 +37,29 @@ def test_a_pod_that_runs() -> None:
 
 
 def test_why_a_pod_does_not_run() -> None:
-    """In the words of the kubelet or the scheduler; only a node may still come."""
+    """With the message of the kubelet or the scheduler; only a missing node may still come."""
     pull = {"reason": "ErrImagePull", "message": "no such image"}
-    found = enforcement.pod_problem(_with(**_container(waiting=pull)))
-    assert found is not None
-    assert (found.reason, found.may_heal) == ("ImagePullFailed", False)
-    assert "no such image" in found.message
+    problem = enforcement.pod_problem(_with(**_container(waiting=pull)))
+    assert problem is not None
+    assert (problem.reason, problem.may_heal) == ("ImagePullFailed", False)
+    assert "no such image" in problem.message
     row = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes"}
-    found = enforcement.pod_problem(_with(phase="Pending", conditions=[row]))
-    assert found is not None
-    assert found.may_heal
+    problem = enforcement.pod_problem(_with(phase="Pending", conditions=[row]))
+    assert problem is not None
+    assert problem.may_heal
     ended = {"exitCode": 127, "message": "the image does not contain nc\n"}
-    found = enforcement.pod_problem(_with(**_container(terminated=ended)))
-    assert found is not None
-    assert found.message == "pod server exited with code 127: the image does not contain nc"
-    found = enforcement.pod_problem(_with(phase="Failed", reason="Evicted"))
-    assert found is not None
-    assert "Evicted" in found.message
+    problem = enforcement.pod_problem(_with(**_container(terminated=ended)))
+    assert problem is not None
+    assert problem.message == "pod server exited with code 127: the image does not contain nc"
+    problem = enforcement.pod_problem(_with(phase="Failed", reason="Evicted"))
+    assert problem is not None
+    assert "Evicted" in problem.message
     assert enforcement.pod_problem(_with(phase="Pending")) is None
 
 
 @pytest.mark.parametrize(("answer", "rest"), [("word", "0.3"), ("", "1")])
 def test_the_pace_of_a_caller(answer: str, rest: str, tmp_path: Path) -> None:
-    """A listener is away for a second at most: after a vain call nobody calls again sooner."""
+    """A listener is away for a second at most: after a failed call no sooner one follows."""
     for name, script in {
         "timeout": 'shift; exec "$@"',
         "nc": f"echo {answer}",

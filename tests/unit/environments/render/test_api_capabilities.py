@@ -1,4 +1,4 @@
-"""What a chart may ask about the cluster."""
+"""Capabilities of the cluster that charts can read."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Server:
     """An API server that may be away, and a clock."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.now = 0.0
         self.away = False
 
     async def document(self, path: str, **_: Any) -> Object:
-        self.asked.append(path)
+        self.requested.append(path)
         if self.away:
             raise Unavailable(503, "ServiceUnavailable", "it is away")
         return _DOCUMENTS[path]
@@ -53,17 +53,17 @@ class Server:
         return self.now
 
 
-async def test_the_cluster_is_asked_now_and_then() -> None:
-    """Its version and its types are believed for a while; then they are asked for again."""
+async def test_capabilities_are_cached_for_a_while() -> None:
+    """Version and types are read again after the interval."""
     server: Any = Server()
-    offers = CapabilitiesCache(server, server)
-    offer = await offers.get()
-    assert offer.kube_version == "v1.30.1+k3s1"
-    assert offer.api_versions == ("example.org/v1", "example.org/v1/Widget")
-    assert await offers.get() is offer
-    assert len(server.asked) == 3
+    cache = CapabilitiesCache(server, server)
+    capabilities = await cache.get()
+    assert capabilities.kube_version == "v1.30.1+k3s1"
+    assert capabilities.api_versions == ("example.org/v1", "example.org/v1/Widget")
+    assert await cache.get() is capabilities
+    assert len(server.requested) == 3
     server.now, server.away = CAPABILITIES_TTL_SECONDS + 1, True
     with pytest.raises(Retryable, match="RenderUnavailable"):
-        await offers.get()
+        await cache.get()
     server.away = False
-    assert await offers.get() == offer
+    assert await cache.get() == capabilities

@@ -1,4 +1,4 @@
-"""What becomes of the values that a chart generates with every render."""
+"""Values that a chart generates with every render."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _workload(name: str = "web", kind: str = "Deployment", **annotations: str) -
     }
 
 
-def _values(settled: StableOutput, name: str = "db") -> dict[str, str]:
+def _values(resolved: StableOutput, name: str = "db") -> dict[str, str]:
     """The data of a Secret or ConfigMap, as pods see it."""
     found: dict[str, str] = {}
-    for written in manifests.parse_chart_output(settled.output):
+    for written in manifests.parse_chart_output(resolved.output):
         obj = written.object
         if obj["metadata"]["name"] == name:
             is_secret = obj["kind"] == "Secret"
@@ -51,31 +51,31 @@ def _values(settled: StableOutput, name: str = "db") -> dict[str, str]:
     return found
 
 
-def _sums(settled: StableOutput, name: str = "web") -> dict[str, str]:
-    rows = (written.object for written in manifests.parse_chart_output(settled.output))
+def _sums(resolved: StableOutput, name: str = "web") -> dict[str, str]:
+    rows = (written.object for written in manifests.parse_chart_output(resolved.output))
     (obj,) = (row for row in rows if row["metadata"]["name"] == name and "spec" in row)
     found: dict[str, str] = obj["spec"]["template"]["metadata"]["annotations"]
     return found
 
 
 def test_without_differences_the_output_is_that_of_helm() -> None:
-    """Not a byte of it is written anew, and nothing is listed."""
+    """Not a byte is changed, and nothing is listed."""
     output = b"---\n# Source: a/b.yaml\nkind: X # as it was\n"
     assert generated_values.stabilize(output, output, b"") == StableOutput(output)
 
 
-def test_keys_of_a_secret_take_the_kept_value() -> None:
-    """Whichever way it is written; what both renders have is new, and so is a new key."""
+def test_keys_of_a_secret_keep_the_stored_value() -> None:
+    """In either encoding; values equal in both renders are new, and so is a new key."""
     kept = _output(_secret(password="kept-password", user="a", gone="x"))
     first = _output(_secret(password="first-password", user="b", extra="first-extra"))
     second = _output(_secret(password="other-password", user="b", extra="other-extra"))
-    settled = generated_values.stabilize(first, second, kept)
-    assert _values(settled) == {"password": "kept-password", "user": "b", "extra": "first-extra"}
-    assert settled.notes == ()
+    resolved = generated_values.stabilize(first, second, kept)
+    assert _values(resolved) == {"password": "kept-password", "user": "b", "extra": "first-extra"}
+    assert resolved.notes == ()
     encoded = base64.b64encode(b"third-password").decode()
     moved = {**_secret(), "data": {"password": encoded}, "stringData": {"user": "b"}}
     other = {**moved, "data": {"password": base64.b64encode(b"4").decode()}}
-    later = generated_values.stabilize(_output(moved), _output(other), settled.output)
+    later = generated_values.stabilize(_output(moved), _output(other), resolved.output)
     assert _values(later) == {"password": "kept-password", "user": "b"}
 
 
@@ -90,43 +90,43 @@ def test_texts_around_a_generated_value_are_those_of_the_chart() -> None:
         )
 
     kept = output("kept-password", "old")
-    settled = generated_values.stabilize(
+    resolved = generated_values.stabilize(
         output("first-password", "new"), output("other-password", "new"), kept
     )
-    assert _values(settled)["url"] == "postgres://app:kept-password@new/app"
-    assert _values(settled, "app") == {
+    assert _values(resolved)["url"] == "postgres://app:kept-password@new/app"
+    assert _values(resolved, "app") == {
         "jdbc": "postgres://app:kept-password@new/app?twice=kept-password",
         "b64": base64.b64encode(b"kept-password").decode(),
     }
-    assert settled.notes == ()
+    assert resolved.notes == ()
 
 
-def test_a_new_key_does_not_replace_what_a_kept_text_contains() -> None:
-    """The URL was there before the password had a key of its own: it still opens the door."""
+def test_a_new_key_does_not_replace_a_value_inside_a_stored_text() -> None:
+    """The URL existed before the password had a key of its own, and stays valid."""
     kept = _output(_secret(url="postgres://app:kept-password@db"))
     first, second = (
         _output(_secret(password=f"{word}-password", url=f"postgres://app:{word}-password@db"))
         for word in ("first", "other")
     )
-    settled = generated_values.stabilize(first, second, kept)
-    assert _values(settled)["url"] == "postgres://app:kept-password@db"
+    resolved = generated_values.stabilize(first, second, kept)
+    assert _values(resolved)["url"] == "postgres://app:kept-password@db"
 
 
 def test_one_value_in_two_secrets_stays_in_each() -> None:
-    """And a third Secret that is new gets what the others have."""
+    """And a third Secret that is new gets the value of the others."""
 
     def output(word: str, *names: str) -> bytes:
         return _output(*(_secret(name, password=f"{word}-password") for name in names))
 
     kept = output("kept", "a", "b")
-    settled = generated_values.stabilize(
+    resolved = generated_values.stabilize(
         output("first", "a", "b", "c"), output("other", "a", "b", "c"), kept
     )
-    assert [_values(settled, name)["password"] for name in "abc"] == ["kept-password"] * 3
+    assert [_values(resolved, name)["password"] for name in "abc"] == ["kept-password"] * 3
 
 
 def test_a_change_around_a_value_that_has_no_key_of_its_own_is_listed() -> None:
-    """The kept text stays whole; that its rest has changed is told, else nothing is."""
+    """The stored text stays whole; only a change of its rest is listed."""
 
     def output(word: str, rule: str) -> bytes:
         return _output(_secret(acl=f"user default on >{word} {rule}"))
@@ -148,14 +148,14 @@ def test_checksums_follow_the_final_content() -> None:
         return _output(_secret(password=f"{word}-password"), _map(colour=colour), _workload(**sums))
 
     helms = output("kept")
-    settled = generated_values.stabilize(output("first"), output("other"), helms)
-    assert _sums(settled) == {
+    resolved = generated_values.stabilize(output("first"), output("other"), helms)
+    assert _sums(resolved) == {
         "checksum/secret": "k" * 64,
         "checksum/short": "k" * 10,
         "plain": "x",
     }
     changed = generated_values.stabilize(
-        output("first", "red"), output("other", "red"), settled.output
+        output("first", "red"), output("other", "red"), resolved.output
     )
     assert _sums(changed)["checksum/secret"] != "k" * 64
     assert len(_sums(changed)["checksum/short"]) == 10
@@ -180,18 +180,18 @@ def test_a_checksum_covers_what_pods_name_and_what_their_chart_generates() -> No
             + _output(_secret("far", key=f"{word}-key"), far, file="shop/charts/a/templates/b.yaml")
         )
 
-    def settled(kept: bytes, **values: str) -> StableOutput:
+    def resolved(kept: bytes, **values: str) -> StableOutput:
         return generated_values.stabilize(
             output("first", **values), output("other", **values), kept
         )
 
-    start = settled(b"")
+    start = resolved(b"")
     for name, restarts in (("beside", True), ("named", True), ("other", False), ("far", False)):
-        assert (_sums(settled(start.output, **{name: "new"})) != _sums(start)) is restarts
+        assert (_sums(resolved(start.output, **{name: "new"})) != _sums(start)) is restarts
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "message"),
     [
         (_map(token="a" * 64), _map(token="b" * 64), "ConfigMap/app data.token is generated"),
         (_map("a-1"), _map("a-2"), "ConfigMap/a-1 has a generated name"),
@@ -207,44 +207,44 @@ def test_a_checksum_covers_what_pods_name_and_what_their_chart_generates() -> No
         ({**_map(), "x": [1, {"y": 2}]}, {**_map(), "x": [1, {"y": 3}]}, "x[1].y is generated"),
     ],
 )
-def test_everything_else_is_listed(first: Any, second: Any, told: str) -> None:
-    """It is as rendered first, and what is told about it repeats no value."""
-    settled = generated_values.stabilize(_output(first), _output(second), b"")
-    assert [written.object for written in manifests.parse_chart_output(settled.output)] == [first]
-    assert len(settled.notes) == 1
-    assert told in settled.notes[0]
-    assert "a" * 64 not in settled.notes[0]
+def test_other_generated_values_are_listed(first: Any, second: Any, message: str) -> None:
+    """They are as rendered first, and the note contains no value."""
+    resolved = generated_values.stabilize(_output(first), _output(second), b"")
+    assert [written.object for written in manifests.parse_chart_output(resolved.output)] == [first]
+    assert len(resolved.notes) == 1
+    assert message in resolved.notes[0]
+    assert "a" * 64 not in resolved.notes[0]
 
 
 def test_the_list_has_an_end() -> None:
     """However much a chart generates."""
     first, second = (_map(**{f"k{at}": f"{word}{at}" for at in range(99)}) for word in "ab")
-    settled = generated_values.stabilize(_output(first), _output(second), b"")
-    assert len(settled.notes) == 21
-    assert settled.notes[-1].startswith("and 79 more generated values")
+    resolved = generated_values.stabilize(_output(first), _output(second), b"")
+    assert len(resolved.notes) == 21
+    assert resolved.notes[-1].startswith("and 79 more generated values")
 
 
-def test_a_kept_value_cannot_swell_without_bound() -> None:
-    """A long value that a chart repeats is not put into every place."""
+def test_the_growth_by_a_stored_value_is_bounded() -> None:
+    """A long value that a chart repeats is not inserted everywhere."""
     kept = _output(_secret(password="k" * 500_000))
     first, second = (_output(_secret(password=word * 8), _map(text=word * 80_000)) for word in "ab")
-    settled = generated_values.stabilize(first, second, kept)
-    assert _values(settled, "app")["text"] == "a" * 80_000
-    assert "ConfigMap/app data.text" in settled.notes[0]
+    resolved = generated_values.stabilize(first, second, kept)
+    assert _values(resolved, "app")["text"] == "a" * 80_000
+    assert "ConfigMap/app data.text" in resolved.notes[0]
 
 
-def test_what_cannot_be_read_is_refused_or_left_aside() -> None:
-    """A render is refused; a kept template that nobody can read costs only its own values."""
+def test_unreadable_output_is_refused_or_ignored() -> None:
+    """A render is refused; an unreadable stored template loses only its own values."""
     good = _output(_secret(password="kept-password"))
     with pytest.raises(RenderRefused):
         generated_values.stabilize(good, b"---\n# Source: a/b.yaml\n{", b"")
     broken = b"---\n# Source: a/b.yaml\n{\n" + good
     first, second = (_output(_secret(password=f"{word}-password")) for word in ("a", "b"))
-    settled = generated_values.stabilize(first, second, broken)
-    assert _values(settled) == {"password": "kept-password"}
+    resolved = generated_values.stabilize(first, second, broken)
+    assert _values(resolved) == {"password": "kept-password"}
 
 
-def test_a_broken_shape_is_left_to_those_who_judge_it() -> None:
+def test_an_invalid_shape_is_left_to_the_validation() -> None:
     """Neither data that is no map nor a value that is no base64 ends the comparison."""
     first, second = ({**_secret(a=f"{word}-password"), "data": [word]} for word in "ab")
     (found,) = manifests.parse_chart_output(

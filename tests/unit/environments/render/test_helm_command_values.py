@@ -1,4 +1,4 @@
-"""What a chart is rendered with besides its files."""
+"""Values and release names that a chart is rendered with."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _environment(**spec: Any) -> Environment:
     return Environment.decode(json.dumps({"metadata": metadata, "spec": whole}).encode())
 
 
-def test_the_environment_speaks_last() -> None:
-    """Values stay what they were, whatever they hold, and the same ones are the same bytes."""
+def test_values_of_the_environment_win() -> None:
+    """Values are unchanged, whatever they contain, and equal ones are equal bytes."""
     given = helm_command.encode_values(CHART, _environment(values={"a": None}))
     assert [json.loads(text) for text in given] == [CHART.values, {"a": None}]
     turned = Template(type="helm", values=dict(reversed((CHART.values or {}).items())))
@@ -43,8 +43,8 @@ def test_too_many_values_are_refused_by_their_field() -> None:
             "spec.values is only allowed with a template of type helm",
         ),
     ]
-    for template, values, told in cases:
-        with pytest.raises(SpecRefused, match=told) as caught:
+    for template, values, message in cases:
+        with pytest.raises(SpecRefused, match=message) as caught:
             helm_command.encode_values(template, _environment(values=values))
         assert caught.value.reason == "ConfigInvalid"
     assert len(helm_command.encode_values(CHART, _environment(values={"a": "x" * 60_000}))) == 2
@@ -62,7 +62,7 @@ def test_too_many_values_are_refused_by_their_field() -> None:
     ],
 )
 def test_a_release_is_named_after_its_environment(project: str, name: str, release: str) -> None:
-    """What helm would not take is cut, with a hash behind it."""
+    """A name that helm would refuse is cut, with a hash behind it."""
     identity = EnvironmentIdentity("team-a", project, name)
     found = helm_command.release_name(identity)
     assert found == (release + identity.hash if release.endswith("-") else release)
@@ -71,14 +71,14 @@ def test_a_release_is_named_after_its_environment(project: str, name: str, relea
 
 def test_inputs_change_with_anything_that_goes_in() -> None:
     """And with nothing else: neither the commit nor the cluster is among them."""
-    one = ("tree", "chart", ("a.yaml",), (b"{}",), ("pr-1", "env-shop-pr-1"))
+    inputs = ("tree", "chart", ("a.yaml",), (b"{}",), ("pr-1", "env-shop-pr-1"))
     others = [
-        ("tree2", *one[1:]),
-        (one[0], "other", *one[2:]),
-        (*one[:2], ("b.yaml",), *one[3:]),
-        (*one[:3], (b"{}", b"{}"), one[4]),
-        (*one[:4], ("pr-2", "env-shop-pr-1")),
-        (*one[:4], ("pr-1", "env-shop-pr-2")),
+        ("tree2", *inputs[1:]),
+        (inputs[0], "other", *inputs[2:]),
+        (*inputs[:2], ("b.yaml",), *inputs[3:]),
+        (*inputs[:3], (b"{}", b"{}"), inputs[4]),
+        (*inputs[:4], ("pr-2", "env-shop-pr-1")),
+        (*inputs[:4], ("pr-1", "env-shop-pr-2")),
     ]
-    hashes = {helm_command.inputs_digest(*row) for row in (one, one, *others)}
+    hashes = {helm_command.inputs_digest(*row) for row in (inputs, inputs, *others)}
     assert len(hashes) == len(others) + 1

@@ -33,7 +33,7 @@ def test_files_come_in_byte_order() -> None:
         "B.yaml": b"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
         "a/z.json": json.dumps({**ONE, "metadata": {"name": "c"}}).encode(),
     }
-    found = [(one.object["metadata"]["name"], one.file) for one in manifests.objects(files)]
+    found = [(obj.object["metadata"]["name"], obj.file) for obj in manifests.objects(files)]
     assert found == [("b", "B.yaml"), ("c", "a/z.json"), ("a", "b.yml")]
 
 
@@ -62,29 +62,29 @@ def test_empty_documents_are_nothing() -> None:
     ],
 )
 def test_half_an_object_is_refused(document: JSON) -> None:
-    """With the file and the number of the document: skipped, it would take away what runs."""
+    """With the file and the number of the document: skipping it would prune what runs."""
     assert "all.yaml, document 2 is not a Kubernetes object" in _refused(ONE, document)
 
 
 @pytest.mark.parametrize("document", [5, "text", [ONE], {}, {"services": {"web": {}}}])
-def test_what_is_meant_for_others_is_skipped_and_named(document: JSON) -> None:
-    """Where files may hold something else; what a chart makes may not."""
-    text = "\n---\n".join(json.dumps(one) for one in (ONE, document))
+def test_files_that_are_no_objects_are_skipped_and_named(document: JSON) -> None:
+    """Where files may contain something else; output of a chart may not."""
+    text = "\n---\n".join(json.dumps(obj) for obj in (ONE, document))
     found = manifests.read_manifests(
         {"all.yaml": text.encode(), "b.yaml": json.dumps(document).encode()}
     )
-    assert [one.object for one in found.objects] == [ONE]
+    assert [obj.object for obj in found.objects] == [ONE]
     assert found.skipped == ("all.yaml, document 2", "b.yaml")
     assert "document 2 is not a Kubernetes object" in _refused(ONE, document)
 
 
-def test_a_kustomization_is_told_apart() -> None:
+def test_a_kustomization_is_recognized() -> None:
     """Whatever its file is called."""
     document = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     assert "all.yaml: kustomize is not supported yet" in _refused(document)
 
 
-def test_a_generated_name_is_named() -> None:
+def test_generate_name_is_refused() -> None:
     """With what to write instead."""
     document = {**ONE, "metadata": {"generateName": "a-"}}
     assert "metadata.generateName is not supported" in _refused(document)
@@ -95,8 +95,8 @@ def test_a_generated_name_is_named() -> None:
     "metadata",
     [None, [], {}, 5, "a", {"name": None}, {"name": ""}, {"name": 5}],
 )
-def test_what_has_no_name_is_refused(metadata: JSON) -> None:
-    """Nothing can be applied again that gets another name each time."""
+def test_an_object_without_a_name_is_refused(metadata: JSON) -> None:
+    """An object that gets another name each time cannot be applied again."""
     assert "all.yaml: ConfigMap: metadata.name is required" in _refused(
         {**ONE, "metadata": metadata}
     )
@@ -117,15 +117,15 @@ def test_an_item_that_is_no_object_is_named() -> None:
 @pytest.mark.parametrize(
     "text", [b"a: [", b"\xff\xfe", b"a: !!python/object:os.system x", b"a: 1\na: 2"]
 )
-def test_what_is_no_yaml_is_refused(text: bytes) -> None:
-    """With the file and what is wrong with it."""
+def test_invalid_yaml_is_refused(text: bytes) -> None:
+    """With the file and the fault."""
     with pytest.raises(RenderRefused, match=r"^dir/x\.yaml: "):
         manifests.objects({"dir/x.yaml": text})
 
 
 @pytest.mark.parametrize("files", [{}, {"a.yaml": b""}, {"a.yaml": b"# nothing\n---\n"}])
-def test_nothing_is_refused(files: dict[str, bytes]) -> None:
-    """It would take everything away; and a wrong path looks just the same."""
+def test_an_empty_list_of_objects_is_refused(files: dict[str, bytes]) -> None:
+    """It would prune everything; and a wrong path has the same effect."""
     with pytest.raises(RenderRefused, match="no object"):
         manifests.objects(files)
 

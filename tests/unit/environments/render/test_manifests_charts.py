@@ -1,4 +1,4 @@
-"""What helm made of a chart, as a list of objects."""
+"""The output of helm as a list of objects."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ metadata:
 
 
 def test_objects_know_the_template_they_come_from() -> None:
-    """What stands in a text is text; hooks are told from objects, and what is left out named."""
+    """Text blocks stay text; hooks are separated from objects, and skipped ones are named."""
     chart = manifests.read_chart(OUTPUT)
-    found = {row.object["metadata"]["name"]: row for row in chart.manifests}
-    assert sorted(found) == ["a", "b", "migrate"]
-    assert found["a"].file == "shop/templates/config.yaml"
-    assert found["a"].object["data"]["text"] == "---\n# Source: not/a/template\n"
-    assert found["migrate"].file == "shop/charts/db/templates/job.yaml"
-    assert found["a"].hook is None
-    hook = found["migrate"].hook
+    objects = {row.object["metadata"]["name"]: row for row in chart.manifests}
+    assert sorted(objects) == ["a", "b", "migrate"]
+    assert objects["a"].file == "shop/templates/config.yaml"
+    assert objects["a"].object["data"]["text"] == "---\n# Source: not/a/template\n"
+    assert objects["migrate"].file == "shop/charts/db/templates/job.yaml"
+    assert objects["a"].hook is None
+    hook = objects["migrate"].hook
     assert hook is not None
     assert (hook.at_install, hook.at_upgrade) == ("postDeploy", "preDeploy")
     assert chart.left_out == (
@@ -65,7 +65,7 @@ def test_a_document_that_names_no_template_is_read_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "message"),
     [
         (b"", "no object"),
         (b"---\n# Source: a/b.yaml\n# off\n\n", "no objects with these values"),
@@ -74,8 +74,8 @@ def test_a_document_that_names_no_template_is_read_all_the_same() -> None:
         (b"---\n# Source: a/b.yaml\n{", "a/b.yaml"),
     ],
 )
-def test_what_makes_no_bundle_is_refused(output: bytes, told: str) -> None:
-    """Nothing wished would take away everything that runs."""
-    with pytest.raises(RenderRefused, match=told) as caught:
+def test_output_without_objects_is_refused(output: bytes, message: str) -> None:
+    """An empty bundle would prune everything that runs."""
+    with pytest.raises(RenderRefused, match=message) as caught:
         manifests.read_chart(output)
     assert caught.value.reason == "RenderFailed"

@@ -38,7 +38,7 @@ def test_definitions_of_a_chart_and_its_dependencies_are_named() -> None:
 
 
 def test_an_archive_that_cannot_be_read_names_nothing() -> None:
-    """Helm says what is wrong with it; one that never ends is read up to a bound."""
+    """Helm reports its fault; one that never ends is read up to a bound."""
     broken = (b"", b"text", gzip.compress(b"no archive"), gzip.compress(bytes(40 << 20)))
     for archive in broken:
         assert manifests.crd_files({"charts/a.tgz": archive}) == ()

@@ -1,4 +1,4 @@
-"""What helm made of charts, kept so that the same inputs give the same objects."""
+"""Stored output of charts, so that the same inputs give the same objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Server:
 
 
 class Kept:
-    """The store of an operator, and what that remembers of one namespace."""
+    """The store of one operator process, with its memory of one namespace."""
 
     def __init__(self, server: Any) -> None:
         self.store_of_all = OutputStore(server, field_manager="us")
@@ -52,8 +52,8 @@ class Kept:
 OUTPUT = ChartOutput("one", b"kind: A" * 99, ("something differs",))
 
 
-async def test_another_operator_finds_what_the_first_kept() -> None:
-    """Text, hash and notes; it is asked for once."""
+async def test_another_process_reads_the_stored_output() -> None:
+    """Text, hash and notes; it is read once."""
     server = Server()
     assert await Kept(server).get() is None
     assert await Kept(server).store(OUTPUT)
@@ -67,8 +67,8 @@ async def test_another_operator_finds_what_the_first_kept() -> None:
     assert await other.get() is None
 
 
-async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
-    """And it is told that a restart will not find it."""
+async def test_an_output_that_is_too_large_is_kept_in_memory_alone() -> None:
+    """And the result says that a restart will not have it."""
     server = Server()
     kept = Kept(server)
     large = ChartOutput("one", random.Random(1).randbytes(output_store.MOST_BYTES + 1))
@@ -79,8 +79,8 @@ async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
 
 
 @pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])
-async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
-    """So does what carries the mark of another Environment; without notes the rest counts."""
+async def test_a_spoiled_secret_counts_as_missing(spoiled: str) -> None:
+    """So does one with the label of another Environment; without notes the rest counts."""
     server = Server()
     await Kept(server).store(OUTPUT)
     assert server.stored is not None
@@ -89,8 +89,8 @@ async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
     assert await Kept(server).get() is None
     server.stored["data"]["output"] = whole
     server.stored["data"]["notes"] = spoiled
-    found = await Kept(server).get()
-    assert found is not None
-    assert (found.text, found.notes) == (OUTPUT.text, ())
+    output = await Kept(server).get()
+    assert output is not None
+    assert (output.text, output.notes) == (OUTPUT.text, ())
     server.stored["metadata"]["annotations"] = {}
     assert await Kept(server).get() is None

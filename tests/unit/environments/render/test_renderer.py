@@ -1,4 +1,4 @@
-"""From a settled commit to the bundle that is applied."""
+"""From a resolved commit to the bundle that is applied."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DRAWN = "apiVersion: v1\nkind: Secret\nmetadata: {{name: drawn}}\nstringData: {
 _ROLE = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\n"
 
 
-class Around:
+class Services:
     """Commits whose chart is their own name, a helm that draws, a server with one Secret."""
 
     def __init__(self) -> None:
@@ -83,10 +83,10 @@ class Around:
 
     def rendering(self) -> tuple[BundleRenderer, RenderMemory]:
         """That of an operator that has just been started."""
-        around: Any = self
-        charts = ChartRenderer(around, around, OutputStore(around, field_manager="us"))
+        services: Any = self
+        charts = ChartRenderer(services, services, OutputStore(services, field_manager="us"))
         calls = PendingCalls(lambda _: None)
-        return BundleRenderer(around, charts, calls, around, around), RenderMemory()
+        return BundleRenderer(services, charts, calls, services, services), RenderMemory()
 
 
 async def _bundle(rendering: tuple[BundleRenderer, RenderMemory], commit: str) -> Bundle:
@@ -99,24 +99,24 @@ async def _bundle(rendering: tuple[BundleRenderer, RenderMemory], commit: str) -
             await asyncio.sleep(0.001)
 
 
-async def test_what_is_refused_does_not_take_the_place_of_what_runs() -> None:
-    """Who goes back to the commit before gets what was drawn then, also after a restart."""
-    around = Around()
-    first = around.rendering()
+async def test_a_refused_render_does_not_replace_the_stored_one() -> None:
+    """Going back to the previous commit gives its generated values, also after a restart."""
+    services = Services()
+    first = services.rendering()
     runs = await _bundle(first, "good")
     with pytest.raises(BundleRefused, match="ClusterRole/all"):
         await _bundle(first, "bad")
     assert await _bundle(first, "good") == runs
     with pytest.raises(BundleRefused):
-        await _bundle(around.rendering(), "bad")
-    assert await _bundle(around.rendering(), "good") == runs
+        await _bundle(services.rendering(), "bad")
+    assert await _bundle(services.rendering(), "good") == runs
 
 
 async def test_a_recreated_namespace_gets_its_output_stored_again() -> None:
-    """Its Secret went with the old one; without it a restart would draw anew for what runs."""
-    around = Around()
-    renderer, _ = around.rendering()
+    """Its Secret was deleted with the old one; without it a restart would generate new values."""
+    services = Services()
+    renderer, _ = services.rendering()
     await _bundle((renderer, RenderMemory()), "good")
-    around.stored = None
+    services.stored = None
     runs = await _bundle((renderer, RenderMemory()), "good")
-    assert await _bundle(around.rendering(), "good") == runs
+    assert await _bundle(services.rendering(), "good") == runs

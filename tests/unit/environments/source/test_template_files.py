@@ -14,20 +14,20 @@ LISTING = {name: Entry(0o100644, f"{number:040x}") for number, name in enumerate
 
 
 def test_a_chart_is_everything_below_its_path_and_the_values() -> None:
-    """The files with values may lie elsewhere; the tree stands for all of them."""
-    found = template_files.select_chart(LISTING, "chart", ["values/x.yaml"])
-    assert sorted(found) == sorted(FILES[:4])
-    assert template_files.select_chart(LISTING, "chart/", ["values/x.yaml"]) == found
+    """Files with values may be elsewhere; the tree hash covers all of them."""
+    selected = template_files.select_chart(LISTING, "chart", ["values/x.yaml"])
+    assert sorted(selected) == sorted(FILES[:4])
+    assert template_files.select_chart(LISTING, "chart/", ["values/x.yaml"]) == selected
     changed = {**LISTING, "values/x.yaml": Entry(0o100644, "f" * 40)}
     other = template_files.select_chart(changed, "chart", ["values/x.yaml"])
-    assert template_files.tree_digest(other) != template_files.tree_digest(found)
+    assert template_files.tree_digest(other) != template_files.tree_digest(selected)
     unrelated = {**LISTING, "README": Entry(0o100644, "f" * 40)}
     same = template_files.select_chart(unrelated, "chart", ["values/x.yaml"])
-    assert template_files.tree_digest(same) == template_files.tree_digest(found)
+    assert template_files.tree_digest(same) == template_files.tree_digest(selected)
 
 
 @pytest.mark.parametrize(
-    ("path", "values", "told"),
+    ("path", "values", "message"),
     [
         ("", [], "the repository root contains no Chart.yaml"),
         ("values", [], "values contains no Chart.yaml"),
@@ -40,25 +40,27 @@ def test_a_chart_is_everything_below_its_path_and_the_values() -> None:
         ("chart", ["values/y.yaml"], "valuesFiles: values/y.yaml not found in the commit"),
     ],
 )
-def test_what_is_missing_is_named(path: str, values: list[str], told: str) -> None:
-    """And what lies there instead."""
-    with pytest.raises(RenderRefused, match=told) as caught:
+def test_a_missing_path_is_named(path: str, values: list[str], message: str) -> None:
+    """With the entries that exist instead."""
+    with pytest.raises(RenderRefused, match=message) as caught:
         template_files.select_chart(LISTING, path, values)
     assert caught.value.reason == "RenderFailed"
 
 
-@pytest.mark.parametrize(("mode", "told"), [(0o120000, "symbolic link"), (0o160000, "submodule")])
-def test_only_plain_files_are_read(mode: int, told: str) -> None:
-    """Wherever in the chart, or among the files with values, it stands."""
+@pytest.mark.parametrize(
+    ("mode", "message"), [(0o120000, "symbolic link"), (0o160000, "submodule")]
+)
+def test_only_regular_files_are_read(mode: int, message: str) -> None:
+    """In the chart and among the files with values."""
     for name in ("chart/charts/dep", "values/x.yaml"):
         listing = {**LISTING, name: Entry(mode, "0" * 40)}
-        with pytest.raises(Stalled, match=told) as caught:
+        with pytest.raises(Stalled, match=message) as caught:
             template_files.select_chart(listing, "chart", ["values/x.yaml"])
         assert caught.value.reason == "UnsafePath"
 
 
 def test_a_chart_of_too_many_files_or_directories_is_refused() -> None:
-    """So that a path to everything is told before it is read, or written to disk."""
+    """So a path that covers everything is reported before it is read or written to disk."""
     many = {f"chart/{n}": Entry(0o100644, "0" * 40) for n in range(template_files.MOST_FILES)}
     with pytest.raises(Stalled, match="at most 5000"):
         template_files.select_chart({**LISTING, **many}, "chart", [])
@@ -94,13 +96,13 @@ _DIRECTORY = {name: Entry(0o100644, "0" * 40) for name in _TREE}
 def test_a_directory_is_read_at_any_depth(exclude: tuple[str, ...], missing: set[str]) -> None:
     """Without directories of tools, and without what the template excludes."""
     wanted = {"web.yaml", "a/b/db.yml", ".hidden.yaml", "test/x.yaml", "values-dev.yaml"}
-    found = template_files.select_manifests(_DIRECTORY, "deploy", exclude)
-    assert set(found) == {f"deploy/{name}" for name in wanted - missing}
+    selected = template_files.select_manifests(_DIRECTORY, "deploy", exclude)
+    assert set(selected) == {f"deploy/{name}" for name in wanted - missing}
 
 
 @pytest.mark.parametrize("name", ["kustomization.yaml", "kustomization.yml", "Kustomization"])
 def test_a_kustomization_is_refused_by_its_name(name: str) -> None:
-    """It needs neither apiVersion nor kind; who excludes it gets the rest."""
+    """It needs neither apiVersion nor kind; excluding it keeps the rest."""
     listing = {**_DIRECTORY, f"deploy/a/{name}": Entry(0o100644, "0" * 40)}
     with pytest.raises(RenderRefused, match="kustomize is not supported yet"):
         template_files.select_manifests(listing, "deploy")

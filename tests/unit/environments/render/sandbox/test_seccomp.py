@@ -1,4 +1,4 @@
-"""The filter as the kernel would walk it."""
+"""The seccomp filter, interpreted as the kernel does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPARISONS = {
 def _verdict(
     architecture: seccomp.Architecture, number: int, first: int = 0, *, audit: int | None = None
 ) -> int:
-    """What the program returns for one call; no other instruction may appear in it."""
+    """The program's result for one system call; no other instruction may appear in it."""
     data = struct.pack(
         "<IIQ6Q", number, architecture.audit if audit is None else audit, 0, first, 0, 0, 0, 0, 0
     )
@@ -74,7 +74,7 @@ def test_ordinary_calls_are_allowed(
         (ARM, 131, seccomp.OWN_ID),
     ],
 )
-def test_some_calls_have_one_argument_that_passes(
+def test_some_calls_have_one_allowed_argument(
     architecture: seccomp.Architecture, call: int, only: int
 ) -> None:
     """Every other family or process is refused; as in the kernel the lower half decides."""
@@ -85,10 +85,10 @@ def test_some_calls_have_one_argument_that_passes(
 
 
 @pytest.mark.parametrize(("architecture", "call"), [(X86, 56), (ARM, 220)])
-def test_threads_may_be_made_but_no_processes_or_namespaces(
+def test_threads_are_allowed_but_no_processes_or_namespaces(
     architecture: seccomp.Architecture, call: int
 ) -> None:
-    """The flags of a thread pass, those of a fork do not, nor does any flag of a namespace."""
+    """Flags of a thread are allowed, those of a fork are not, nor any flag of a namespace."""
     thread, fork, spawn = 0x50F00, 0x1200011, 0x4111
     assert _verdict(architecture, call, thread) == ALLOW
     assert {_verdict(architecture, call, flags) for flags in (0, fork, spawn)} == {EPERM}
@@ -105,8 +105,8 @@ def test_other_interfaces_of_the_kernel_are_closed() -> None:
 
 
 @pytest.mark.parametrize("architecture", [X86, ARM])
-def test_the_kernel_would_take_the_program(architecture: seccomp.Architecture) -> None:
-    """It is short enough, and no call stands in two rules."""
+def test_the_kernel_accepts_the_program(architecture: seccomp.Architecture) -> None:
+    """It is short enough, and no call is in two rules."""
     assert len(seccomp.program(architecture)) // 8 < 4096
     tables = (
         syscalls.DENIED,
