@@ -125,7 +125,7 @@ async def test_an_environment_keeps_serving_while_git_is_unavailable(
     tenant: EnvironmentHarness, tmp_path: Path
 ) -> None:
     """It stays Ready and drift is corrected; after a restart it is Building until Git is back."""
-    root = tmp_path / "git"
+    root = tmp_path / "stopped"
     with contextlib.ExitStack() as server:
         first = server.enter_context(running_git_server(root))
         repository = first.create("app", {"deploy/all.yaml": CONFIG_MAP})

@@ -12,8 +12,8 @@ _THERE = (
     "namespace",
     step.success(phase.NAMESPACE, "NamespaceActive", "Namespace env-a is active"),
 )
-_FENCED = ("policies", step.success(phase.POLICIES, "PoliciesApplied", "in force"))
-_WARNED = ("policies", step.with_warning(_FENCED[1], "nobody enforces them"))
+_ISOLATED = ("policies", step.success(phase.POLICIES, "PoliciesApplied", "in force"))
+_WARNED = ("policies", step.with_warning(_ISOLATED[1], "policies are not enforced"))
 _UNFENCED = ("policies", step.waiting(phase.POLICIES, "PolicyApplyFailed", "not yet"))
 _READY = step.success(phase.DEPLOYMENT, "RolloutComplete", "all there")
 _SLOW = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "a pod starts")
@@ -39,15 +39,15 @@ def _row(status: str, message: str = "") -> dict[str, Any]:
     ("results", "status", "reasons"),
     [
         ((_THERE, _UNFENCED), {}, ["NamespaceCreated"]),
-        ((_THERE, _FENCED), {}, ["NamespaceCreated", "PoliciesApplied"]),
-        ((_THERE, _FENCED), {"namespaceUID": "n", **_row("False")}, ["PoliciesApplied"]),
-        ((_THERE, _FENCED), {"namespaceUID": "n", **_row("True")}, []),
-        ((_THERE, _FENCED), {"namespaceUID": "older", **_row("True")}, ["NamespaceCreated"]),
+        ((_THERE, _ISOLATED), {}, ["NamespaceCreated", "PoliciesApplied"]),
+        ((_THERE, _ISOLATED), {"namespaceUID": "n", **_row("False")}, ["PoliciesApplied"]),
+        ((_THERE, _ISOLATED), {"namespaceUID": "n", **_row("True")}, []),
+        ((_THERE, _ISOLATED), {"namespaceUID": "older", **_row("True")}, ["NamespaceCreated"]),
         ((_THERE, _WARNED), {"namespaceUID": "n"}, ["PoliciesApplied", "EnforcementAbsent"]),
         ((_THERE, _WARNED), {"namespaceUID": "n", **_row("True")}, ["EnforcementAbsent"]),
         (
             (_THERE, _WARNED),
-            {"namespaceUID": "n", **_row("True", "over quota; nobody enforces them")},
+            {"namespaceUID": "n", **_row("True", "over quota; policies are not enforced")},
             [],
         ),
     ],

@@ -69,9 +69,9 @@ def test_one_source_means_the_other(
     requested: list[Any], branch: str, commit: str, follows: bool
 ) -> None:
     """Where there is only one of each they belong together, whatever their names."""
-    [found] = spec.desired_sources(_project(), _environment(sources=requested))
-    assert found == DesiredSource("app", URL, "", branch, commit)
-    assert found.follows_branch is follows
+    [source] = spec.desired_sources(_project(), _environment(sources=requested))
+    assert source == DesiredSource("app", URL, "", branch, commit)
+    assert source.follows_branch is follows
 
 
 def test_several_sources_are_matched_by_name() -> None:
@@ -119,22 +119,22 @@ def test_amounts_are_those_that_are_set() -> None:
     """Numbers become texts; what is not set is absent."""
     project = _project(resources={"defaultQuota": {"cpu": 3, "pods": 7}, "maxQuota": {"cpu": "9"}})
     resources = project.spec.resources
-    found = quota.trusted_amounts(
+    amounts = quota.trusted_amounts(
         spec.named_amounts(resources.default_quota),
         spec.named_amounts(_environment(quota={"cpu": "5"}).spec.quota),
         spec.named_amounts(resources.max_quota),
     )
-    assert (found["cpu"], found["pods"], found["memory"]) == ("5", "7", "4Gi")
+    assert (amounts["cpu"], amounts["pods"], amounts["memory"]) == ("5", "7", "4Gi")
     assert spec.named_amounts(None) == {}
 
 
 def test_limits_use_the_resource_names_of_pods() -> None:
     """Ephemeral storage is spelled otherwise there."""
     bounds = {"default": {"ephemeralStorage": "1Gi"}, "max": {"cpu": 2, "memory": "1Gi"}}
-    found = spec.container_bounds(_project(resources={"limitRange": bounds}))
-    assert found.default == {"ephemeral-storage": "1Gi"}
-    assert found.max == {"cpu": "2", "memory": "1Gi"}
-    assert found.default_request == {}
+    limits = spec.container_bounds(_project(resources={"limitRange": bounds}))
+    assert limits.default == {"ephemeral-storage": "1Gi"}
+    assert limits.max == {"cpu": "2", "memory": "1Gi"}
+    assert limits.default_request == {}
     assert spec.container_bounds(_project()) == quota.ContainerBounds()
 
 

@@ -29,7 +29,7 @@ DONE = (
     ("render", step.success(phase.DEPLOYMENT, "Rendering", "2 objects")),
     ("prepare", step.success(phase.DEPLOYMENT, "Applying", "applied")),
     ("workloads", step.success(phase.DEPLOYMENT, "Applying", "applied")),
-    ("rollout", step.success(phase.DEPLOYMENT, "RolloutComplete", "as wished")),
+    ("rollout", step.success(phase.DEPLOYMENT, "RolloutComplete", "3 of 3 objects ready")),
 )
 READY = ReconcileReport(
     DONE,
@@ -153,9 +153,9 @@ def test_a_commit_that_fails_leaves_the_old_one_named() -> None:
 
 def test_nothing_serves_where_the_namespace_is_gone() -> None:
     """So the sentence does not claim it."""
-    taken = step.failed(phase.NAMESPACE, "NamespaceNotOwned", "it is somebody else's")
+    taken = step.failed(phase.NAMESPACE, "NamespaceNotOwned", "not owned by this Environment")
     report = _until("namespace", taken, unsupported=None)
-    assert _status(report, CONVERGED)["message"] == "it is somebody else's"
+    assert _status(report, CONVERGED)["message"] == "not owned by this Environment"
 
 
 def test_a_revision_on_its_way_is_not_serving() -> None:

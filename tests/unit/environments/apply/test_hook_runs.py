@@ -76,7 +76,7 @@ def test_a_hook_that_is_a_pod_has_to_end(phase: str, reason: str) -> None:
     cluster: Any = Cluster(10.0)
     runs = HookRuns(cluster, cluster, deadline_seconds=600.0)
     result = runs.blocking_result(
-        "place", member, {**pod, "status": {"phase": phase, "conditions": ready}}
+        "env-a", member, {**pod, "status": {"phase": phase, "conditions": ready}}
     )
     assert result is not None
     assert result.condition.reason == reason

@@ -21,12 +21,12 @@ NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
 
 
 def _hook(name: str, events: str, weight: str = "0") -> Object:
-    found = written.job(name)
-    found["metadata"]["annotations"] = {
+    obj = written.job(name)
+    obj["metadata"]["annotations"] = {
         hooks.HOOK_ANNOTATION: events,
         hooks.WEIGHT_ANNOTATION: weight,
     }
-    return found
+    return obj
 
 
 def _bundle(*objects: Object, team: str = "") -> Bundle:
@@ -52,9 +52,9 @@ def _names(bundle: Bundle, when: hooks.HookPhase, *, is_upgrade: bool) -> list[s
 )
 def test_a_job_runs_at_its_moment(events: str, install: str | None, upgrade: str | None) -> None:
     """Install is the first revision, upgrade every later one."""
-    found = hooks.parse_hook(_hook("a", events))
-    assert found is not None
-    assert (found.at_install, found.at_upgrade) == (install, upgrade)
+    hook = hooks.parse_hook(_hook("a", events))
+    assert hook is not None
+    assert (hook.at_install, hook.at_upgrade) == (install, upgrade)
 
 
 def test_hooks_run_by_weight_then_by_name() -> None:
@@ -84,12 +84,12 @@ def test_hooks_that_never_run_are_left_out_and_named() -> None:
 
 
 def _map(name: str, events: str, weight: str = "0", kind: str = "ConfigMap") -> Object:
-    found = written.make_object("v1", kind, name, data={})
-    found["metadata"]["annotations"] = {
+    obj = written.make_object("v1", kind, name, data={})
+    obj["metadata"]["annotations"] = {
         hooks.HOOK_ANNOTATION: events,
         hooks.WEIGHT_ANNOTATION: weight,
     }
-    return found
+    return obj
 
 
 def test_hooks_of_other_kinds_are_ordered_too() -> None:
@@ -161,8 +161,10 @@ def test_a_hook_that_ended_is_done_in_its_revision_alone() -> None:
     assert back.revision.is_upgrade
     assert not is_finished(back.inventory, member)
     assert ran_for_earlier_revision(back.inventory, live)
-    anew = {**live, "metadata": {**live["metadata"], "uid": "v"}}
-    assert not ran_for_earlier_revision(back.inventory, anew)
-    assert not ran_for_earlier_revision(ledgers.record_hook_end(back, anew, ended).inventory, anew)
+    recreated = {**live, "metadata": {**live["metadata"], "uid": "v"}}
+    assert not ran_for_earlier_revision(back.inventory, recreated)
+    assert not ran_for_earlier_revision(
+        ledgers.record_hook_end(back, recreated, ended).inventory, recreated
+    )
     assert not ran_for_earlier_revision(noted.inventory, live)
     assert is_finished(ledgers.begin_revision(ready, first, NOW).inventory, member)

@@ -27,9 +27,9 @@ def test_where_pods_are_described(
 ) -> None:
     """In the object itself, in its template, or in the template of its template."""
     assert kinds.pod_spec_path(obj) == path
-    found = kinds.pod_spec(obj)
-    assert found is not None
-    assert found["containers"]
+    spec = kinds.pod_spec(obj)
+    assert spec is not None
+    assert spec["containers"]
     assert kinds.template_paths(obj) == templates
 
 

@@ -16,7 +16,7 @@ from windlass.objects.names import Object
 THEIRS = {
     "app": "web",
     "app.kubernetes.io/managed-by": "Helm",
-    "catalyst.dev/environment-uid": "somebody-else",
+    "catalyst.dev/environment-uid": "another-uid",
     "catalyst.dev/team": "admins",
     "catalyst.dev/anything": "x",
     "windlass.dev/retryAt": "now",

@@ -70,10 +70,10 @@ def test_an_untrusted_quota_is_half_or_as_configured(
 ) -> None:
     """Rounded up where it must be whole, and never more than a trusted one has."""
     project = _project(resources={"defaultQuota": given})
-    found = trust.quota_amounts(project, _UNTRUSTED, UntrustedPolicy(quota=granted))
-    assert wanted.items() <= found.items()
+    amounts = trust.quota_amounts(project, _UNTRUSTED, UntrustedPolicy(quota=granted))
+    assert wanted.items() <= amounts.items()
     most = quota.hard_limits(trust.quota_amounts(project, _TRUSTED, UntrustedPolicy()))
-    assert quota.hard_limits(found).keys() == most.keys()
+    assert quota.hard_limits(amounts).keys() == most.keys()
 
 
 def test_an_untrusted_environment_may_only_lower_its_quota() -> None:
@@ -100,8 +100,10 @@ def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
     """Neither by tolerations, nor by labels, nor by affinity."""
     obj = written.deployment("x", pod)
     assert list(field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS)) == []
-    [found] = field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS, trusted=False)
-    assert found.where == f"Deployment/x spec.template.spec.{path}"
+    [violation] = field_rules.field_violations(
+        obj, frozenset(), written.CLUSTER_ACCESS, trusted=False
+    )
+    assert violation.where == f"Deployment/x spec.template.spec.{path}"
     harmless = pod_spec(tolerations=[], nodeSelector=None, affinity={"podAffinity": {"x": 1}})
     assert not [
         *field_rules.field_violations(

@@ -12,7 +12,7 @@ from windlass.environments.probe import enforcement
 
 
 def _with(**status: Any) -> dict[str, Any]:
-    pod = enforcement.server_pod("place", "image", "word")
+    pod = enforcement.server_pod("env-a", "image", "word")
     return {**pod, "spec": {**pod["spec"], "nodeName": "one"}, "status": status}
 
 
@@ -22,7 +22,7 @@ def _container(**state: Any) -> dict[str, Any]:
 
 def test_addresses_are_no_part_of_the_script() -> None:
     """Addresses of the cluster are passed as variables."""
-    pod = enforcement.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
+    pod = enforcement.caller_pod("stranger", "env-a", "image", "word", "10.0.0.7")
     container = pod["spec"]["containers"][0]
     assert {"name": "ADDRESS", "value": "10.0.0.7"} in container["env"]
     assert "10.0.0.7" not in container["command"][-1]
@@ -67,7 +67,7 @@ def test_the_pace_of_a_caller(answer: str, rest: str, tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o700)
-    pod = enforcement.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
+    pod = enforcement.caller_pod("stranger", "env-a", "image", "word", "10.0.0.7")
     (container,) = pod["spec"]["containers"]
     variables = {row["name"]: row["value"] for row in container["env"]}
     subprocess.run(

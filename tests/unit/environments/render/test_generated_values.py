@@ -40,22 +40,22 @@ def _workload(name: str = "web", kind: str = "Deployment", **annotations: str) -
 
 def _values(resolved: StableOutput, name: str = "db") -> dict[str, str]:
     """The data of a Secret or ConfigMap, as pods see it."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for written in manifests.parse_chart_output(resolved.output):
         obj = written.object
         if obj["metadata"]["name"] == name:
             is_secret = obj["kind"] == "Secret"
             for key, text in (obj.get("data") or {}).items():
-                found[key] = base64.b64decode(text).decode() if is_secret else text
-            found |= obj.get("stringData") or {}
-    return found
+                values[key] = base64.b64decode(text).decode() if is_secret else text
+            values |= obj.get("stringData") or {}
+    return values
 
 
 def _sums(resolved: StableOutput, name: str = "web") -> dict[str, str]:
     rows = (written.object for written in manifests.parse_chart_output(resolved.output))
     (obj,) = (row for row in rows if row["metadata"]["name"] == name and "spec" in row)
-    found: dict[str, str] = obj["spec"]["template"]["metadata"]["annotations"]
-    return found
+    annotations: dict[str, str] = obj["spec"]["template"]["metadata"]["annotations"]
+    return annotations
 
 
 def test_without_differences_the_output_is_that_of_helm() -> None:
@@ -247,12 +247,12 @@ def test_unreadable_output_is_refused_or_ignored() -> None:
 def test_an_invalid_shape_is_left_to_the_validation() -> None:
     """Neither data that is no map nor a value that is no base64 ends the comparison."""
     first, second = ({**_secret(a=f"{word}-password"), "data": [word]} for word in "ab")
-    (found,) = manifests.parse_chart_output(
+    (manifest,) = manifests.parse_chart_output(
         generated_values.stabilize(_output(first), _output(second), b"").output
     )
-    assert found.object == first
+    assert manifest.object == first
     first, second = ({**_secret(), "data": {"a": "%", "b": word}} for word in "ab")
-    (found,) = manifests.parse_chart_output(
+    (manifest,) = manifests.parse_chart_output(
         generated_values.stabilize(_output(first), _output(second), b"").output
     )
-    assert found.object == first
+    assert manifest.object == first

@@ -64,9 +64,9 @@ def test_too_many_values_are_refused_by_their_field() -> None:
 def test_a_release_is_named_after_its_environment(project: str, name: str, release: str) -> None:
     """A name that helm would refuse is cut, with a hash behind it."""
     identity = EnvironmentIdentity("team-a", project, name)
-    found = helm_command.release_name(identity)
-    assert found == (release + identity.hash if release.endswith("-") else release)
-    assert len(found) <= 53
+    release_name = helm_command.release_name(identity)
+    assert release_name == (release + identity.hash if release.endswith("-") else release)
+    assert len(release_name) <= 53
 
 
 def test_inputs_change_with_anything_that_goes_in() -> None:

@@ -33,8 +33,8 @@ def test_files_come_in_byte_order() -> None:
         "B.yaml": b"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
         "a/z.json": json.dumps({**ONE, "metadata": {"name": "c"}}).encode(),
     }
-    found = [(obj.object["metadata"]["name"], obj.file) for obj in manifests.objects(files)]
-    assert found == [("b", "B.yaml"), ("c", "a/z.json"), ("a", "b.yml")]
+    result = [(obj.object["metadata"]["name"], obj.file) for obj in manifests.objects(files)]
+    assert result == [("b", "B.yaml"), ("c", "a/z.json"), ("a", "b.yml")]
 
 
 def test_lists_are_unfolded() -> None:
@@ -70,11 +70,11 @@ def test_half_an_object_is_refused(document: JSON) -> None:
 def test_files_that_are_no_objects_are_skipped_and_named(document: JSON) -> None:
     """Where files may contain something else; output of a chart may not."""
     text = "\n---\n".join(json.dumps(obj) for obj in (ONE, document))
-    found = manifests.read_manifests(
+    result = manifests.read_manifests(
         {"all.yaml": text.encode(), "b.yaml": json.dumps(document).encode()}
     )
-    assert [obj.object for obj in found.objects] == [ONE]
-    assert found.skipped == ("all.yaml, document 2", "b.yaml")
+    assert [obj.object for obj in result.objects] == [ONE]
+    assert result.skipped == ("all.yaml, document 2", "b.yaml")
     assert "document 2 is not a Kubernetes object" in _refused(ONE, document)
 
 
