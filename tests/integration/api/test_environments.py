@@ -94,8 +94,8 @@ def test_the_older_shape_is_read_as_the_later_and_stored_as_it_is(
     assert made.accepted, made.message
     assert "sources" not in made.body["spec"]
     environment = Environment.decode(json.dumps(made.body).encode())
-    (wish,) = environment.spec.sources or ()
-    assert (wish.commit_sha, wish.branch) == ("a" * 40, "feature/x")
+    (desired,) = environment.spec.sources or ()
+    assert (desired.commit_sha, desired.branch) == ("a" * 40, "feature/x")
 
 
 @pytest.mark.scenario("E5")
@@ -122,7 +122,7 @@ def test_bad_values_are_refused(
     "patch", [{"type": "production"}, {"projectRef": {"name": "other"}}], ids=["type", "project"]
 )
 def test_type_and_project_stay(server: Server, namespace: str, patch: dict[str, Any]) -> None:
-    """What decides the secrets of an Environment cannot be changed in place."""
+    """They decide the secrets of an Environment, so they are immutable."""
     assert _post(server, namespace, "Environment", GOOD["Environment"]).accepted
     home = _path(namespace, "Environment", "/x")
     refused = server.merge(home, {"spec": patch})
@@ -134,7 +134,7 @@ def test_type_and_project_stay(server: Server, namespace: str, patch: dict[str, 
 
 @pytest.mark.scenario("E6")
 def test_trust_only_falls(server: Server, namespace: str) -> None:
-    """Whoever is trusted may lose it, and whoever lost it does not get it back."""
+    """A trusted Environment may become untrusted, and never trusted again."""
     made = _post(server, namespace, "Environment", GOOD["Environment"])
     assert made.body["spec"]["trust"] == "trusted"
 
@@ -152,7 +152,7 @@ def test_trust_only_falls(server: Server, namespace: str) -> None:
 
 @pytest.mark.scenario("E7")
 def test_values_are_kept_as_they_are(server: Server, namespace: str) -> None:
-    """Keys that nobody declared come back unchanged, in either shape, whatever they hold."""
+    """Undeclared keys are stored unchanged, in either form, whatever their values."""
     values = {
         "replicas": 3,
         "ratio": 0.25,
@@ -175,8 +175,8 @@ def test_values_are_kept_as_they_are(server: Server, namespace: str) -> None:
         assert kept["values"] == values
         decoded = Project.decode(json.dumps(stored).encode())
         assert (decoded.spec.templates or {})["default"].values == values
-    wish = GOOD["Environment"] | {"values": values}
-    made = _post(server, namespace, "Environment", wish)
+    environment = GOOD["Environment"] | {"values": values}
+    made = _post(server, namespace, "Environment", environment)
     assert made.accepted, made.message
     assert made.body["spec"]["values"] == values
 
@@ -193,21 +193,21 @@ def test_values_for_manifests_are_refused(server: Server, dry: str) -> None:
 
 @pytest.mark.scenario("E8")
 @pytest.mark.parametrize("kind", ["Project", "Environment"])
-def test_spec_and_status_have_a_door_each(server: Server, namespace: str, kind: str) -> None:
-    """A status through the main door and a spec through the status door have no effect."""
+def test_spec_and_status_are_written_separately(server: Server, namespace: str, kind: str) -> None:
+    """A status in the main resource and a spec in the status subresource have no effect."""
     assert _post(server, namespace, kind, GOOD[kind]).accepted
     home = _path(namespace, kind, "/x")
     wrong = {"spec": {"suspend": True}, "status": {"observedGeneration": 7}}
-    for door in ("", "/status"):
-        done = server.merge(home + door, wrong)
+    for subresource in ("", "/status"):
+        done = server.merge(home + subresource, wrong)
         assert done.accepted, done.message
-        found = server.get(home).body
-        if door:
-            assert found["status"] == {"observedGeneration": 7}
-            assert found["metadata"]["generation"] == 2
+        stored = server.get(home).body
+        if subresource:
+            assert stored["status"] == {"observedGeneration": 7}
+            assert stored["metadata"]["generation"] == 2
         else:
-            assert "status" not in found
-            assert found["spec"]["suspend"] is True
+            assert "status" not in stored
+            assert stored["spec"]["suspend"] is True
 
 
 def test_quota_defaults_show_in_the_stored_object(server: Server, dry: str) -> None:
@@ -232,8 +232,8 @@ def test_quota_defaults_show_in_the_stored_object(server: Server, dry: str) -> N
     assert value.spec.resources.default_quota.pods == 20
 
 
-def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -> None:
-    """What a pass reports goes through the status subresource and shows in the columns."""
+def test_a_complete_status_is_accepted(server: Server, kubectl: Any, namespace: str) -> None:
+    """A reported status is stored by the status subresource and shows in the columns."""
     assert _post(server, namespace, "Environment", GOOD["Environment"]).accepted
     time = "2026-01-01T00:00:00Z"
     status = {
