@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.cluster import control_plane as support
 from tests.support.cluster import dev_command as commands
+from tests.support.processes.operator import eventually
 from windlass.base.errors import WindlassError
 from windlass_dev import directories
 from windlass_dev.cluster import cluster as control_plane
@@ -191,6 +192,13 @@ def test_directory_without_state_is_leftovers(doomed: str) -> None:
     assert commands.find_leftovers(doomed) == []
 
 
+def _has_open(pid: int, path: Path) -> bool:
+    # A descriptor may be closed while the others are read; then it is asked again.
+    with contextlib.suppress(OSError):
+        return any(each.readlink() == path for each in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
 def test_bystanders_survive_down(doomed: str) -> None:
     """Reading a log does not make a process part of the cluster."""
     directories.ensure_private(directories.cluster_directory(doomed))
@@ -198,6 +206,8 @@ def test_bystanders_survive_down(doomed: str) -> None:
     log.touch()
     bystander = subprocess.Popen(["tail", "-f", str(log)], stdout=subprocess.DEVNULL)
     try:
+        # Once it reads the log: a reader that finds none ends by itself.
+        eventually(lambda: _has_open(bystander.pid, log), "tail reads the log")
         control_plane.down(doomed)
         assert bystander.poll() is None
     finally:
