@@ -220,14 +220,19 @@ def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str]
     observation = change.observation
     if observation.operation == "DELETE":
         return set(), set()
-    watched = object_decoder.decode_object(change.object)
-    admitted = [
-        object_decoder.decode_object(body)
+    linked = [
+        (record, body)
         for record, body in recorder.records[observation.uid]
-        if (record.user, record.operation, record.subresource) == (user, observation.operation, "")
+        if (record.user, record.operation) == (user, observation.operation)
         and (record.uid, record.old_resource_version) == observation.link
         and f"{record.group}/{record.version}".lstrip("/") == observation.identity.gvr.api_version
     ]
+    if any(record.subresource for record, _ in linked):
+        # The change may be that of the subresource, whose body is another object; a write of the
+        # whole object with the same predecessor was refused then.
+        return set(), set()
+    watched = object_decoder.decode_object(change.object)
+    admitted = [object_decoder.decode_object(body) for _, body in linked]
     raw = [set(paths(one, watched)) - _VERSION for one in admitted]
     clean = [
         set(paths(sanitize.sanitize_object(one), sanitize.sanitize_object(watched)))
