@@ -3,11 +3,10 @@
 Two bounds hold at any time: the calls in all, and the calls to one host. Within them nothing is
 reserved: a namespace that is alone may use every slot.
 
-| a slot is free | it goes to the waiting call |
+| a free slot goes to | of equals |
 |---|---|
-| first | whose namespace has the fewest calls running |
-| of equals | whose host has the fewest calls running |
-| of equals | that waits the longest |
+| the waiting namespace with the fewest calls running | the one that was served longest ago |
+| of its calls, one to the host with the fewest | the host, then the call, that came first |
 
 A call that waits for a full pool (all slots, or those of its host) takes one from a namespace that
 has at least two more calls in it than its own: of that namespace's calls that ran for at least

@@ -10,7 +10,7 @@ from __future__ import annotations
 from windlass.base.clock import Clock
 from windlass.base.fair_slots import FairSlots
 from windlass.git.ls_remote import RefListings
-from windlass.git.runner import MAX_CHILDREN, MAX_CHILDREN_PER_HOST, Git, OnEnd
+from windlass.git.runner import Git, OnEnd
 from windlass.git.settings import GitSettings
 
 
@@ -25,9 +25,7 @@ class GitService:
         on_end: OnEnd = lambda *_: None,
         slots: FairSlots | None = None,
     ) -> None:
-        self.git = Git(
-            settings, on_end=on_end, slots=slots or FairSlots(MAX_CHILDREN, MAX_CHILDREN_PER_HOST)
-        )
+        self.git = Git(settings, on_end=on_end, slots=slots)
         self.listings = RefListings(self.git, clock)
 
     @property
