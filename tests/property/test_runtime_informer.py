@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from hypothesis import given
@@ -77,6 +78,39 @@ def test_the_cache_holds_what_was_said(
             raw = informer.get(Key("ns", name))
             assert raw is not None
             assert f'"resourceVersion": "{version}"'.encode() in raw
+
+
+def parity(key: Key, raw: bytes) -> str | None:
+    """The value of an index in which versions that are multiples of three have none."""
+    del key
+    version = int(json.loads(raw)["metadata"]["resourceVersion"])
+    return None if version % 3 == 0 else ("even", "odd")[version % 2]
+
+
+@given(history=HISTORY)
+def test_an_index_agrees_with_the_cache(history: list[Step]) -> None:
+    """After any history it finds what a scan would find; values before and now are reported."""
+    reported: set[str] = set()
+    informer = Informer(
+        None,  # type: ignore[arg-type]
+        Scope(GVR("", "v1", "things")),
+        clock=ManualClock(),
+    )
+    index = informer.add_index(parity, reported.add)
+    before: dict[Key, str | None] = {}
+    for version, step in enumerate(history, 1):
+        reported.clear()
+        for item in items_of(step, version):
+            informer.apply(item)
+        cached = {key: informer.get(key) or b"" for key in informer.keys()}  # noqa: SIM118 - no mapping
+        now = {key: parity(key, raw) for key, raw in cached.items()}
+        for value in ("even", "odd"):
+            assert index.keys_of(value) == tuple(sorted(k for k in now if now[k] == value))
+        assert set(index.values()) == set(now.values()) - {None}
+        assert all(index.value_of(key) == value for key, value in now.items())
+        moved = {key for key in before | now if before.get(key) != now.get(key)}
+        assert reported >= {m.get(key) for key in moved for m in (before, now)} - {None}
+        before = dict(now)
 
 
 def test_observed_is_the_real_one() -> None:

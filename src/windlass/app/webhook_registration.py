@@ -34,7 +34,7 @@ from windlass.kube.errors import NotFound
 from windlass.kube.reflector import Scope
 from windlass.objects.names import Object
 from windlass.objects.resources import SECRETS, WEBHOOK_CONFIGURATIONS
-from windlass.runtime.informer import Informer
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass.web import certificates, webhook_identity
 from windlass.web.webhook_identity import ServingNames, WebhookIdentity
 
@@ -94,28 +94,19 @@ class WebhookRegistration:
         first time included.
         """
         installation = self._installation
+        informers = InformerRegistry(self._connection, clock=self._clock)
+        for scope in (
+            Scope(WEBHOOK_CONFIGURATIONS, name=installation.webhook_configuration),
+            Scope(SECRETS, installation.namespace, name=installation.webhook_secret),
+        ):
+            informers.add(scope, lambda _: self._wake.set(), keep="digest")
         async with asyncio.TaskGroup() as group:
-            for scope in (
-                Scope(WEBHOOK_CONFIGURATIONS, name=installation.webhook_configuration),
-                Scope(SECRETS, installation.namespace, name=installation.webhook_secret),
-            ):
-                group.create_task(self._watch(scope), name=f"webhook watches {scope}")
+            informers.start(group)
             while True:
                 seconds = await self._reconcile(on_changed)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await self._wake.wait()
-
-    async def _watch(self, scope: Scope) -> None:
-        """Reconcile whenever the object changes."""
-        watched = Informer(
-            self._connection,
-            scope,
-            on_change=lambda _: self._wake.set(),
-            keep="digest",
-            clock=self._clock,
-        )
-        await watched.run()
 
     async def _reconcile(self, on_changed: Callable[[], None]) -> float:
         """Reconcile once; returns the seconds until the next time, if nothing changes before."""

@@ -9,7 +9,6 @@ policy is in force.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from windlass.api.install.installation import Installation
 from windlass.api.kinds import environment as environment_kind
 from windlass.api.kinds import project as project_kind
 from windlass.base.clock import Clock
-from windlass.environments import ownership, status
+from windlass.environments import status
 from windlass.environments.apply import bundle_applier, rollout
 from windlass.environments.apply.hook_runs import HookRuns
 from windlass.environments.audit_log import CorrectionEvents
@@ -50,13 +49,11 @@ from windlass.environments.resource_cache import ResourceCache
 from windlass.environments.source.commits import CommitResolver, SourceRepositories
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
-from windlass.objects.resources import NAMESPACES
 from windlass.runtime.controller import Controller, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
-from windlass.runtime.informer import Informer
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.owned import OwnedObjects
 from windlass.runtime.pending_calls import PendingCalls
@@ -131,24 +128,16 @@ class EnvironmentsController:
         self._settings = settings
         self._clock = clock
         self._metrics = ReconcileMetrics(metrics)
-        # The Project that each Environment named last, so that a deleted one still leads to it.
-        self._projects: dict[Key, Key] = {}
         # The work queues by kind.
         self._queues: dict[str, KeyedQueue[Key]] = {
             "Environment": KeyedQueue(),
             "Project": KeyedQueue(),
         }
+        self._informers = InformerRegistry(connection, settings.reflector, clock)
         self.cache = ResourceCache(
-            projects=self._informer(project_kind.KIND.gvr, self._project_changed),
-            environments=self._informer(environment_kind.KIND.gvr, self._environment_changed),
-            teams=self._informer(NAMESPACES, self._team_changed, selector=ownership.TEAM_SELECTOR),
+            self._informers, self._queues["Project"].add, self._queues["Environment"].add
         )
-        self.owned_cache = OwnedCache(
-            connection,
-            self._queues["Environment"].add,
-            settings=settings.reflector,
-            clock=clock,
-        )
+        self.owned_cache = OwnedCache(self._informers, self._queues["Environment"].add)
         api = Api(connection)
         self.operator_policy = OperatorPolicyCheck(
             api,
@@ -175,17 +164,6 @@ class EnvironmentsController:
         self._controllers = self._make_controllers(api, sources)
 
     # ---- wiring
-
-    def _informer(
-        self, gvr: GVR, on_change: Callable[[Key], None], *, selector: str = ""
-    ) -> Informer:
-        return Informer(
-            self._connection,
-            Scope(gvr, selector=selector),
-            on_change=on_change,
-            settings=self._settings.reflector,
-            clock=self._clock,
-        )
 
     def _make_services(self, api: Api, sources: SourceRepositories) -> EnvironmentServices:
         """What an Environment reconcile acts with."""
@@ -317,38 +295,14 @@ class EnvironmentsController:
         number = self._services.applier.release_state(namespace).revision.number if namespace else 0
         return {REVISION_ANNOTATION: str(number)} if number else {}
 
-    # ---- change of an object -> keys to reconcile
-
-    def _environment_changed(self, key: Key) -> None:
-        self._queues["Environment"].add(key)
-        # A deleted Environment no longer names its Project, which may wait for its deletion.
-        before, now = self._projects.pop(key, None), self.cache.project_of(key)
-        if now is not None:
-            self._projects[key] = now
-        for project in {before, now} - {None}:
-            assert project is not None
-            self._queues["Project"].add(project)
-
-    def _project_changed(self, key: Key) -> None:
-        self._queues["Project"].add(key)
-        for environment in self.cache.environments_of(key):
-            self._queues["Environment"].add(environment)
-
-    def _team_changed(self, key: Key) -> None:
-        for environment in self.cache.environments_in(key.name):
-            self._queues["Environment"].add(environment)
-
     # ---- running
 
     async def run(self) -> None:
         """Watch and reconcile until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                informers = (*self.cache.informers, *self.owned_cache.informers.values())
-                for informer in informers:
-                    group.create_task(informer.run(), name=f"informer {informer.scope}")
-                for informer in informers:
-                    await informer.synced.wait()
+                self._informers.start(group)
+                await self._informers.wait_synced()
                 await self.operator_policy.wait()
                 if not self._settings.suspended:
                     group.create_task(self._orphan_cleanup.run(), name="sweep")

@@ -176,10 +176,8 @@ class OrphanCleanup:
         present = {obj["metadata"]["uid"] for obj in await self._api.list(environment.KIND.gvr)}
         orphans = {
             live["metadata"]["uid"]: live
-            for key in tuple(self._cache.informers[NAMESPACES].keys())
-            if (live := self._cache.namespace(key.name)) is not None
-            and ownership.owner_uid(live) not in present
-            and await self._is_orphan(live)
+            for live in tuple(self._cache.list_objects(NAMESPACES, ""))
+            if ownership.owner_uid(live) not in present and await self._is_orphan(live)
         }
         confirmed = [live for uid, live in orphans.items() if uid in self._suspects]
         self._suspects = frozenset(orphans)

@@ -10,24 +10,21 @@ Our own writes are visible at once, before the informer delivers them (`runtime.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 
 import orjson
 
 from windlass.api.install.environment_objects import WATCHED_BUNDLE_RESOURCES, WATCHED_RESOURCES
-from windlass.base.clock import Clock
 from windlass.environments import ownership
-from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
-from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.objects.resources import (
     NAMESPACES,
     NETWORK_POLICIES,
     STORAGE_CLASSES,
 )
-from windlass.runtime.informer import Informer
+from windlass.runtime.informer_index import read_namespace
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.owned import RecentWrites
 
 _PARSED_OBJECTS = 256
@@ -44,43 +41,27 @@ class OwnedCache:
     `on_change` gets the key of the Environment that a change concerns.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        on_change: Callable[[Key], None],
-        *,
-        settings: ReflectorSettings,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, informers: InformerRegistry, on_change: Callable[[Key], None]) -> None:
         self._on_change = on_change
         # Our newest writes, until the informer shows something newer.
         self._recent: RecentWrites[tuple[GVR, Key]] = RecentWrites(self._cached)
         # Parsed objects, oldest first; None = absent. Dropped on each change.
         self._parsed: dict[tuple[GVR, Key], Object | None] = {}
-        # By namespace: the Environment that it belongs to.
-        self._owners: dict[str, Key] = {}
-        # By namespace: the uid of that Environment.
-        self._uids: dict[str, str] = {}
-        # Names of the objects of one kind in one namespace; no entry for none.
-        self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
-        self.informers = {
-            gvr: Informer(
-                connection,
-                Scope(gvr, selector=_selector(gvr)),
-                on_change=self._on_change_of(gvr),
-                settings=settings,
-                clock=clock,
-            )
+        self._informers = {
+            gvr: informers.add(Scope(gvr, selector=_selector(gvr)), self._on_change_of(gvr))
             for gvr in WATCHED_RESOURCES
         }
         # The administrator's, so they do not carry our label; there are few of them.
-        self.informers[STORAGE_CLASSES] = Informer(
-            connection,
-            Scope(STORAGE_CLASSES),
-            on_change=self._storage_changed,
-            settings=settings,
-            clock=clock,
+        self._informers[STORAGE_CLASSES] = informers.add(
+            Scope(STORAGE_CLASSES), self._storage_changed
         )
+        self._by_namespace = {
+            gvr: informer.add_index(read_namespace) for gvr, informer in self._informers.items()
+        }
+        # Namespaces by the Environment that they belong to, and by its uid.
+        namespaces = self._informers[NAMESPACES]
+        self._namespaces_by_owner = namespaces.add_index(_read_owner, on_change)
+        self._namespaces_by_uid = namespaces.add_index(_read_owner_uid)
 
     def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
         """A live object, our newest write included; shared, so callers must not modify it."""
@@ -96,8 +77,8 @@ class OwnedCache:
 
     def list_objects(self, gvr: GVR, namespace: str) -> Iterator[Object]:
         """All objects of a kind in one namespace."""
-        for name in sorted(self._names.get((gvr, namespace), ())):
-            obj = self.get(gvr, namespace, name)
+        for key in self._by_namespace[gvr].keys_of(namespace):
+            obj = self.get(gvr, key.namespace, key.name)
             if obj is not None:
                 yield obj
 
@@ -108,8 +89,8 @@ class OwnedCache:
 
     def namespaces_of(self, uid: str) -> tuple[str, ...]:
         """The namespaces that were created for the Environment with this uid."""
-        names = sorted(name for name, owner in self._uids.items() if owner == uid)
-        candidates = ((name, self.namespace(name)) for name in names)
+        keys = self._namespaces_by_uid.keys_of(uid)
+        candidates = ((key.name, self.namespace(key.name)) for key in keys)
         return tuple(name for name, obj in candidates if obj and ownership.owner_uid(obj) == uid)
 
     def waits_for_a_pod(self, claim: Object) -> bool:
@@ -120,10 +101,7 @@ class OwnedCache:
 
     def storage_classes(self) -> Iterator[Object]:
         """Every StorageClass of the cluster."""
-        for key in self.informers[STORAGE_CLASSES].keys():  # noqa: SIM118 - it is no mapping
-            storage_class = self.get(STORAGE_CLASSES, "", key.name)
-            if storage_class is not None:
-                yield storage_class
+        return self.list_objects(STORAGE_CLASSES, "")
 
     async def await_write(
         self, gvr: GVR, namespace: str, name: str, write: Awaitable[Object]
@@ -132,7 +110,7 @@ class OwnedCache:
         ref = (gvr, Key(namespace, name))
         obj = await self._recent.written(ref, write)
         self._parsed.pop(ref, None)
-        self._names[gvr, namespace].add(name)
+        self._by_namespace[gvr].enter(ref[1], namespace)
         return obj
 
     async def await_deletion(
@@ -145,58 +123,37 @@ class OwnedCache:
 
     def _cached(self, ref: tuple[GVR, Key]) -> bytes | None:
         gvr, key = ref
-        return self.informers[gvr].get(key)
+        return self._informers[gvr].get(key)
 
     def _forget(self, ref: tuple[GVR, Key]) -> None:
         self._recent.forget(ref)
         self._parsed.pop(ref, None)
 
     def _on_change_of(self, gvr: GVR) -> Callable[[Key], None]:
-        if gvr == NAMESPACES:
-            return self._namespace_changed
         return lambda key: self._changed(gvr, key)
 
-    def _namespace_changed(self, key: Key) -> None:
-        """Index the owner of a namespace, and enqueue both the previous and the new one."""
-        self._forget((NAMESPACES, key))
-        raw = self.informers[NAMESPACES].get(key)
-        namespace: Object = orjson.loads(raw) if raw is not None else {}
-        owner = self._owner(namespace)
-        before = self._owners.pop(key.name, None)
-        self._uids.pop(key.name, None)
-        if owner is not None:
-            self._owners[key.name] = owner
-            self._uids[key.name] = ownership.owner_uid(namespace)
-        for environment in {before, owner} - {None}:
-            assert environment is not None
+    def _changed(self, gvr: GVR, key: Key) -> None:
+        self._forget((gvr, key))
+        environment = self._namespaces_by_owner.value_of(Key("", key.namespace))
+        if environment is not None:
             self._on_change(environment)
 
     def _storage_changed(self, key: Key) -> None:
         self._forget((STORAGE_CLASSES, key))
         # Also Environments without claims: a claim may have been refused for want of this class.
-        for environment in set(self._owners.values()):
+        for environment in self._namespaces_by_owner.values():
             self._on_change(environment)
 
-    def _changed(self, gvr: GVR, key: Key) -> None:
-        self._forget((gvr, key))
-        self._index_name(gvr, key)
-        environment = self._owners.get(key.namespace)
-        if environment is not None:
-            self._on_change(environment)
 
-    def _index_name(self, gvr: GVR, key: Key) -> None:
-        """Keep `_names` in step with the informer; a namespace that is empty has no entry."""
-        index = (gvr, key.namespace)
-        if self.informers[gvr].get(key) is not None:
-            self._names[index].add(key.name)
-        elif index in self._names:
-            self._names[index].discard(key.name)
-            if not self._names[index]:
-                del self._names[index]
+def _read_owner(key: Key, raw: bytes) -> Key | None:
+    """The Environment that a namespace belongs to."""
+    namespace: Object = orjson.loads(raw)
+    if not ownership.owner_uid(namespace):
+        return None
+    owner_namespace, name = ownership.owner_key(namespace)
+    return Key(owner_namespace, name) if owner_namespace and name else None
 
-    @staticmethod
-    def _owner(namespace: Object) -> Key | None:
-        if not ownership.owner_uid(namespace):
-            return None
-        owner_namespace, name = ownership.owner_key(namespace)
-        return Key(owner_namespace, name) if owner_namespace and name else None
+
+def _read_owner_uid(key: Key, raw: bytes) -> str | None:
+    """The uid of that Environment; None where `_read_owner` finds no owner."""
+    return ownership.owner_uid(orjson.loads(raw)) if _read_owner(key, raw) else None

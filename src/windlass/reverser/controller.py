@@ -44,7 +44,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
 
 import structlog
 
@@ -71,9 +70,10 @@ from windlass.reverser.settings import ClusterIdentity, ReverserSettings
 from windlass.reverser.watch.catalog_refresher import CatalogRefresher
 from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream_registry import StreamRegistry
-from windlass.runtime.controller import Controller
+from windlass.runtime.controller import Controller, Reconcile
 from windlass.runtime.events import EventRecorder
 from windlass.runtime.informer import Informer
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.pending_calls import PendingCalls
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
@@ -111,28 +111,18 @@ class Reverser:
         # Listings of remotes, which no worker waits for.
         self._calls = PendingCalls(self._queues["GitRepoConfig"].add)
 
-        def informer(
-            gvr: GVR, on_change: Callable[[Key], None], keep: Literal["bytes", "digest"] = "bytes"
-        ) -> Informer:
-            return Informer(
-                connection,
-                Scope(gvr),
-                on_change=on_change,
-                keep=keep,
-                settings=settings.reflector,
-                clock=clock,
-            )
-
+        self._informers = InformerRegistry(connection, settings.reflector, clock)
+        add = self._informers.add
         self.objects = ReverserCache(
-            repositories=informer(registry.GIT_REPO_CONFIGS, self._repository_changed),
-            destinations=informer(registry.GIT_DESTINATIONS, self._destination_changed),
-            watch_rules=informer(registry.WATCH_RULES, self._queues["WatchRule"].add),
-            cluster_watch_rules=informer(
-                registry.CLUSTER_WATCH_RULES, self._queues["ClusterWatchRule"].add
+            repositories=add(Scope(registry.GIT_REPO_CONFIGS), self._repository_changed),
+            destinations=add(Scope(registry.GIT_DESTINATIONS), self._destination_changed),
+            watch_rules=add(Scope(registry.WATCH_RULES), self._queues["WatchRule"].add),
+            cluster_watch_rules=add(
+                Scope(registry.CLUSTER_WATCH_RULES), self._queues["ClusterWatchRule"].add
             ),
         )
         self._definitions, self._api_services = (
-            informer(gvr, lambda _: self.catalog.refresh_soon(), "digest")
+            add(Scope(gvr), self._type_changed, keep="digest")
             for gvr in (CUSTOM_RESOURCE_DEFINITIONS, API_SERVICES)
         )
         recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
@@ -221,17 +211,13 @@ class Reverser:
     def _make_controllers(
         self, api: Api, recorder: EventRecorder, clock: Clock
     ) -> tuple[Controller[Key], ...]:
-        reconcilers = {
+        reconcilers: dict[str, tuple[Informer, Reconcile[Key]]] = {
             "GitRepoConfig": (self.objects.repositories, self.repositories.reconcile),
             "GitDestination": (self.objects.destinations, self.destinations.reconcile),
-            "WatchRule": (
-                self.objects.watch_rules,
-                self._rule_reconciler("WatchRule", api).reconcile,
-            ),
-            "ClusterWatchRule": (
-                self.objects.cluster_watch_rules,
-                self._rule_reconciler("ClusterWatchRule", api).reconcile,
-            ),
+            **{
+                kind: (informer, self._rule_reconciler(kind, api).reconcile)
+                for kind, informer in self.objects.rules.items()
+            },
         }
         return tuple(
             Controller(
@@ -275,12 +261,10 @@ class Reverser:
         """Mirror until cancelled, then push pending changes and stop."""
         try:
             async with asyncio.TaskGroup() as group:
-                for informer in (*self.objects.informers(), self._definitions, self._api_services):
-                    group.create_task(informer.run(), name=f"informer {informer.scope}")
+                self._informers.start(group)
                 group.create_task(self.catalog.run(), name="catalogue")
                 # Reconciling from a partial cache would treat objects as deleted.
-                for informer in self.objects.informers():
-                    await informer.synced.wait()
+                await self._informers.wait_synced(*self.objects.informers())
                 group.create_task(self.mirror.run(), name="mirror")
                 group.create_task(self._folder_reviews.run(self.workers), name="reviews")
                 group.create_task(self._gauges.run(), name="gauges")
@@ -348,12 +332,13 @@ class Reverser:
             self._queues[kind].add(rule)
 
     def _requeue_all_rules(self) -> None:
-        for kind, informer in (
-            ("WatchRule", self.objects.watch_rules),
-            ("ClusterWatchRule", self.objects.cluster_watch_rules),
-        ):
-            for key in tuple(informer.keys()):
+        for kind, informer in self.objects.rules.items():
+            for key in informer.keys():  # noqa: SIM118 - it is no mapping
                 self._queues[kind].add(key)
+
+    def _type_changed(self, key: Key) -> None:
+        del key
+        self.catalog.refresh_soon()
 
     def _catalog_changed(self) -> None:
         assert self.catalog.current is not None, (

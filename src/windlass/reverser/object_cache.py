@@ -6,7 +6,7 @@ reconcile, which reports the error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +17,7 @@ from windlass.api.kinds.gitrepoconfig import GitRepoConfig
 from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
 from windlass.base.errors import Stalled
 from windlass.objects.names import Key
+from windlass.reverser.selection.rules import RuleKind
 from windlass.runtime.informer import Informer
 
 RuleObject = WatchRule | ClusterWatchRule
@@ -61,23 +62,30 @@ class RuleReference:
 _PARTIAL_RULE_DECODER = msgspec.json.Decoder(_PartialRule)
 
 
-@dataclass(frozen=True, slots=True)
 class ReverserCache:
     """Informers of the four kinds, and typed access to their objects."""
 
-    repositories: Informer
-    destinations: Informer
-    watch_rules: Informer
-    cluster_watch_rules: Informer
+    def __init__(
+        self,
+        repositories: Informer,
+        destinations: Informer,
+        watch_rules: Informer,
+        cluster_watch_rules: Informer,
+    ) -> None:
+        self.repositories = repositories
+        self.destinations = destinations
+        self.rules: dict[RuleKind, Informer] = {
+            "WatchRule": watch_rules,
+            "ClusterWatchRule": cluster_watch_rules,
+        }
+        self._destinations_by_repository = destinations.add_index(_read_repository)
+        self._rules_by_destination = {
+            kind: informer.add_index(_read_destination) for kind, informer in self.rules.items()
+        }
 
     def informers(self) -> tuple[Informer, ...]:
         """All four informers."""
-        return (
-            self.repositories,
-            self.destinations,
-            self.watch_rules,
-            self.cluster_watch_rules,
-        )
+        return self.repositories, self.destinations, *self.rules.values()
 
     @property
     def is_synced(self) -> bool:
@@ -100,42 +108,23 @@ class ReverserCache:
         except Stalled:
             return None
 
-    def destinations_for(self, repository: Key) -> Iterator[Key]:
+    def destinations_for(self, repository: Key) -> tuple[Key, ...]:
         """The destinations that reference a repository."""
-        for key in tuple(self.destinations.keys()):
-            destination = self.destination(key)
-            if destination is not None and repository_key(destination) == repository:
-                yield key
+        return self._destinations_by_repository.keys_of(repository)
 
     def rules_for(self, destination: Key) -> Iterator[tuple[str, Key]]:
-        """The rules that reference a destination, as kind and key."""
-        for kind, key, rule in self._rules():
-            if destination_key(rule) == destination:
+        """The rules that reference a destination, as kind and key, valid or not."""
+        for kind, index in self._rules_by_destination.items():
+            for key in index.keys_of(destination):
                 yield kind, key
 
     def rule_references(self) -> Iterator[RuleReference]:
         """Every rule, also those whose spec is invalid."""
-        for kind, informer in (
-            ("WatchRule", self.watch_rules),
-            ("ClusterWatchRule", self.cluster_watch_rules),
-        ):
-            for key in tuple(informer.keys()):
+        for kind, informer in self.rules.items():
+            for key in informer.keys():  # noqa: SIM118 - it is no mapping
                 raw = informer.get(key)
                 if raw is not None:
                     yield RuleReference(kind, key, *_read_partial_rule(raw, key))
-
-    def _rules(self) -> Iterable[tuple[str, Key, RuleObject]]:
-        for kind, informer, decode in (
-            ("WatchRule", self.watch_rules, WatchRule.decode),
-            ("ClusterWatchRule", self.cluster_watch_rules, ClusterWatchRule.decode),
-        ):
-            for key in tuple(informer.keys()):
-                raw = informer.get(key)
-                try:
-                    if raw is not None:
-                        yield kind, key, decode(raw)
-                except Stalled:
-                    continue
 
 
 def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
@@ -145,6 +134,19 @@ def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
         return 0, None
     ref = partial.spec.destination_ref
     return partial.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
+
+
+def _read_destination(key: Key, raw: bytes) -> Key | None:
+    return _read_partial_rule(raw, key)[1]
+
+
+def _read_repository(key: Key, raw: bytes) -> Key | None:
+    """The GitRepoConfig that a destination references; None if the destination is invalid."""
+    del key
+    try:
+        return repository_key(GitDestination.decode(raw))
+    except Stalled:
+        return None
 
 
 def repository_key(destination: GitDestination) -> Key:

@@ -120,9 +120,7 @@ class RuleReconciler:
         self._mirror.deselect(self._kind, key)
 
     def _get_raw(self, key: Key) -> bytes | None:
-        cluster = self._kind == "ClusterWatchRule"
-        informer = self._cache.cluster_watch_rules if cluster else self._cache.watch_rules
-        return informer.get(key)
+        return self._cache.rules[self._kind].get(key)
 
     def _decode(self, raw: bytes) -> RuleObject:
         if self._kind == "ClusterWatchRule":

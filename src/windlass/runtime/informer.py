@@ -12,7 +12,8 @@ It consumes the events of a reflector (`kube.reflector`):
 | Interrupted       | stays as it is                               | -                    |
 | Resumed           | stays as it is                               | -                    |
 
-An object that `matches` refuses counts as deleted, and costs no memory.
+An object that `matches` refuses counts as deleted, and costs no memory. Every index is in step
+with the cache before a change is reported: first to `on_change`, then to those of the indexes.
 
 So an absence is believed only after a complete snapshot, and not even then if the snapshot held
 an object whose name could not be read. Before `synced` the cache is partial; afterwards it is
@@ -49,6 +50,7 @@ from windlass.kube.reflector import (
 )
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
+from windlass.runtime.informer_index import InformerIndex, V
 
 _DIGEST_BYTES = 16
 
@@ -131,7 +133,7 @@ class Informer:
         connection: Connection,
         scope: Scope,
         *,
-        on_change: Callable[[Key], None],
+        on_change: Callable[[Key], None] | None = None,
         keep: Literal["bytes", "digest"] = "bytes",
         matches: Callable[[bytes], bool] | None = None,
         settings: ReflectorSettings | None = None,
@@ -162,6 +164,17 @@ class Informer:
         self._arriving: set[Key] | None = None
         # Unreadable objects in the snapshot under way.
         self._arriving_unreadable = 0
+        self._indexes: list[InformerIndex[Any]] = []
+
+    def add_index(
+        self,
+        read: Callable[[Key, bytes], V | None],
+        on_change: Callable[[V], None] | None = None,
+    ) -> InformerIndex[V]:
+        """An index by the value that `read` finds in an object; before the first event only."""
+        index = InformerIndex(read, on_change)
+        self._indexes.append(index)
+        return index
 
     def get(self, key: Key) -> bytes | None:
         """The bytes of an object, or its digest where only digests are kept."""
@@ -226,15 +239,13 @@ class Informer:
         self._digests[key] = digest
         (self._terminating.add if metadata.deleted_at else self._terminating.discard)(key)
         self._objects[key] = raw if self._keeps_bytes else digest
-        self._notify(key)
+        self._notify(key, self._update_indexes(key, raw))
 
     def _drop(self, key: Key) -> None:
         if self._arriving is not None:
             self._arriving.discard(key)
-        if self._digests.pop(key, None) is None:
-            return
-        del self._objects[key]
-        self._notify(key)
+        if key in self._digests:
+            self._drop_all([key])
 
     def _complete(self) -> None:
         arrived, self._arriving = self._arriving, None
@@ -245,17 +256,26 @@ class Informer:
 
     def _drop_all(self, missing: list[Key]) -> None:
         """Drop all missing keys before the first is reported, so that readers see none of them."""
+        changes: list[tuple[Key, list[set[Any]]]] = []
         for key in missing:
             del self._digests[key]
             del self._objects[key]
-        for key in missing:
-            self._notify(key)
+            changes.append((key, self._update_indexes(key, None)))
+        for key, values in changes:
+            self._notify(key, values)
+
+    def _update_indexes(self, key: Key, raw: bytes | None) -> list[set[Any]]:
+        """Bring each index in step; returns the values before and now, index by index."""
+        return [index.update(key, raw) for index in self._indexes]
 
     def _count_unreadable(self, error: UnreadableObject) -> None:
         self.unreadable += 1
         self._arriving_unreadable += 1
         _log.error("object without a readable name", scope=str(self.scope), error=str(error))
 
-    def _notify(self, key: Key) -> None:
+    def _notify(self, key: Key, values: list[set[Any]]) -> None:
         self.version += 1
-        self._on_change(key)
+        if self._on_change is not None:
+            self._on_change(key)
+        for index, changed in zip(self._indexes, values, strict=True):
+            index.notify(changed)

@@ -21,6 +21,7 @@ from windlass.kube.reflector import Scope
 from windlass.objects.names import Key
 from windlass.objects.resources import NAMESPACES, NETWORK_POLICIES, PODS
 from windlass.runtime.informer import Informer
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass_dev.netpol import bootstrap, iptables_chains, policy_decoder
 from windlass_dev.netpol.iptables_chains import Chains
 from windlass_dev.netpol.policy_model import PolicyInputs
@@ -67,20 +68,18 @@ class Enforcer:
         self._changed = asyncio.Event()
         # The chains applied last; None before the first time and after a failure.
         self._in_force: Chains | None = None
+        self._informers = InformerRegistry(connection)
         self._pods, self._namespaces, self._policies = (
-            Informer(connection, Scope(gvr), on_change=self._schedule)
+            self._informers.add(Scope(gvr), self._schedule)
             for gvr in (PODS, NAMESPACES, NETWORK_POLICIES)
         )
 
     async def run(self) -> None:
         """Enforce until cancelled."""
-        caches = (self._pods, self._namespaces, self._policies)
         async with asyncio.TaskGroup() as group:
-            for cache in caches:
-                group.create_task(cache.run())
+            self._informers.start(group)
             # Chains from half-filled caches would open or close connections by mistake.
-            for cache in caches:
-                await cache.synced.wait()
+            await self._informers.wait_synced()
             self._changed.set()
             while True:
                 await self._changed.wait()

@@ -39,6 +39,7 @@ from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.pending_calls import PendingCalls
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
@@ -94,9 +95,8 @@ class GatewaysController:
             retry_ceiling_seconds=RETRY_CEILING_SECONDS,
             retry_spread=RETRY_SPREAD,
         )
-        self.cache = GatewayCache(
-            connection, self._queue.add, settings=settings.follow, clock=clock
-        )
+        self._informers = InformerRegistry(connection, settings.follow, clock)
+        self.cache = GatewayCache(self._informers, self._queue.add)
         api = Api(connection)
         metrics_recorder = GatewayMetricsRecorder(metrics)
         git.listings.expect("gateways", self._expected_refs)
@@ -159,11 +159,8 @@ class GatewaysController:
         """Run informers, then workers, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                for informer in self.cache.informers:
-                    group.create_task(informer.run(), name=f"informer {informer.scope}")
-                await self.cache.syncs.synced.wait()
-                for informer in self.cache.owned.values():
-                    await informer.synced.wait()
+                self._informers.start(group)
+                await self._informers.wait_synced(self.cache.syncs, *self.cache.owned.values())
                 await self._wait_for_pods()
                 group.create_task(self._controller.run(), name=self._controller.name)
                 _log.info("gateways controller started")

@@ -21,23 +21,19 @@ import orjson
 
 from windlass.api.kinds import registry
 from windlass.api.kinds.ignitionsync import IgnitionSync
-from windlass.base.clock import Clock
 from windlass.base.errors import Stalled
 from windlass.gateways.status import pod_discovery
 from windlass.gateways.status.pod_discovery import ObservedPod, PodClaim
 from windlass.gateways.wire import agent_objects
 from windlass.git.format.remote import Remote, RemoteRefused
-from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
-from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.objects.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES
-from windlass.runtime.informer import Informer
+from windlass.runtime.informer_index import read_namespace
+from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.owned import RecentWrites
 
 OWNED_TYPES = (CONFIG_MAPS, ROLES, ROLE_BINDINGS)
-
-_ObjectKey = tuple[GVR, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,56 +47,26 @@ class _RepositoryUse:
 class GatewayCache:
     """Informers of the controller; `enqueue` gets each IgnitionSync that a change concerns."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        enqueue: Callable[[Key], None],
-        *,
-        settings: ReflectorSettings,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, informers: InformerRegistry, enqueue: Callable[[Key], None]) -> None:
         self._enqueue = enqueue
         # Our own writes, until the informer delivers them or something newer.
-        self._recent: RecentWrites[_ObjectKey] = RecentWrites(self._get_from_informer)
+        self._recent: RecentWrites[tuple[GVR, Key]] = RecentWrites(self._get_from_informer)
         # namespace -> name -> claim of every IgnitionSync; None for one without a valid claim.
         self._claims: defaultdict[str, dict[str, PodClaim | None]] = defaultdict(dict)
         # Repository of each valid IgnitionSync that is not being deleted.
         self._uses: dict[Key, _RepositoryUse] = {}
-        # namespace -> names of its annotated pods.
-        self._pods: defaultdict[str, set[str]] = defaultdict(set)
-        # Owned object -> name of the IgnitionSync in its label; no entry without the label.
-        self._owner: dict[_ObjectKey, str] = {}
-        # The inverse: type and IgnitionSync -> names of its objects.
-        self._owned_names: defaultdict[tuple[GVR, Key], set[str]] = defaultdict(set)
-        self.syncs = Informer(
-            connection,
-            Scope(registry.IGNITION_SYNCS),
-            on_change=self._sync_changed,
-            settings=settings,
-            clock=clock,
-        )
-        self.pods = Informer(
-            connection,
-            Scope(PODS),
-            on_change=self._pod_changed,
-            matches=pod_discovery.may_be_gateway,
-            settings=settings,
-            clock=clock,
-        )
+        self.syncs = informers.add(Scope(registry.IGNITION_SYNCS), self._sync_changed)
+        self.pods = informers.add(Scope(PODS), matches=pod_discovery.may_be_gateway)
+        self._pods_by_namespace = self.pods.add_index(read_namespace, self._enqueue_namespace)
         self.owned = {
-            gvr: Informer(
-                connection,
-                Scope(gvr, selector=agent_objects.OWNED_SELECTOR),
-                on_change=self._listener(gvr),
-                settings=settings,
-                clock=clock,
+            gvr: informers.add(
+                Scope(gvr, selector=agent_objects.OWNED_SELECTOR), self._forget_write_of(gvr)
             )
             for gvr in OWNED_TYPES
         }
-
-    @property
-    def informers(self) -> tuple[Informer, ...]:
-        return (self.syncs, self.pods, *self.owned.values())
+        self._owned_by_sync = {
+            gvr: informer.add_index(_read_owner, enqueue) for gvr, informer in self.owned.items()
+        }
 
     def get_sync(self, key: Key) -> bytes | None:
         return self.syncs.get(key)
@@ -114,7 +80,7 @@ class GatewayCache:
         """The annotated pods of a namespace; None until all pods were listed once."""
         if not self.pods.synced.is_set():
             return None
-        raw = (self.pods.get(Key(namespace, name)) for name in self._pods.get(namespace, ()))
+        raw = (self.pods.get(key) for key in self._pods_by_namespace.keys_of(namespace))
         decoded = (pod_discovery.decode_pod(content) for content in raw if content is not None)
         return tuple(pod for pod in decoded if pod is not None)
 
@@ -123,7 +89,7 @@ class GatewayCache:
         namespaces = {
             key.namespace for key, use in self._uses.items() if use.remote.identity == remote
         }
-        return sum(len(self._pods.get(namespace, ())) for namespace in namespaces)
+        return sum(len(self._pods_by_namespace.keys_of(namespace)) for namespace in namespaces)
 
     def requested_refs(self, remote: Remote) -> Iterator[str]:
         """The refs of all IgnitionSyncs that poll one repository."""
@@ -137,8 +103,8 @@ class GatewayCache:
 
     def list_owned(self, gvr: GVR, sync: Key) -> dict[str, Object]:
         """All objects of a type that are owned by one IgnitionSync, by name."""
-        names = sorted(self._owned_names.get((gvr, sync), ()))
-        objects = ((name, self.get_owned(gvr, sync.namespace, name)) for name in names)
+        keys = self._owned_by_sync[gvr].keys_of(sync)
+        objects = ((key.name, self.get_owned(gvr, key.namespace, key.name)) for key in keys)
         return {name: obj for name, obj in objects if obj is not None}
 
     def published_data(self, sync: Key) -> Mapping[str, str]:
@@ -153,14 +119,14 @@ class GatewayCache:
     async def record_write(self, gvr: GVR, key: Key, write: Awaitable[Object]) -> Object:
         """Await `write`; its response is what `get_owned` returns from now on."""
         obj = await self._recent.written((gvr, key), write)
-        self._index_owner(gvr, key, agent_objects.owner_name(obj))
+        self._owned_by_sync[gvr].enter(key, _owner_key(key, obj))
         return obj
 
     async def record_delete(self, gvr: GVR, key: Key, delete: Awaitable[None]) -> None:
         """Await `delete`; `get_owned` returns None from now on."""
         await self._recent.deleted((gvr, key), delete)
 
-    def _get_from_informer(self, object_key: _ObjectKey) -> bytes | None:
+    def _get_from_informer(self, object_key: tuple[GVR, Key]) -> bytes | None:
         gvr, key = object_key
         return self.owned[gvr].get(key)
 
@@ -184,31 +150,8 @@ class GatewayCache:
         else:
             self._uses[key] = use
 
-    def _pod_changed(self, key: Key) -> None:
-        names = self._pods[key.namespace]
-        (names.discard if self.pods.get(key) is None else names.add)(key.name)
-        self._enqueue_namespace(key.namespace)
-
-    def _listener(self, gvr: GVR) -> Callable[[Key], None]:
-        return lambda key: self._owned_changed(gvr, key)
-
-    def _owned_changed(self, gvr: GVR, key: Key) -> None:
-        self._recent.forget((gvr, key))
-        raw = self.owned[gvr].get(key)
-        before = self._owner.get((gvr, key), "")
-        now = _owner_name(raw) if raw is not None else ""
-        self._index_owner(gvr, key, now)
-        for name in {before, now} - {""}:
-            self._enqueue(Key(key.namespace, name))
-
-    def _index_owner(self, gvr: GVR, key: Key, owner: str) -> None:
-        """Index which IgnitionSync owns an object; an empty name means none does."""
-        before = self._owner.pop((gvr, key), "")
-        if before:
-            self._owned_names[gvr, Key(key.namespace, before)].discard(key.name)
-        if owner:
-            self._owner[gvr, key] = owner
-            self._owned_names[gvr, Key(key.namespace, owner)].add(key.name)
+    def _forget_write_of(self, gvr: GVR) -> Callable[[Key], None]:
+        return lambda key: self._recent.forget((gvr, key))
 
     def _enqueue_namespace(self, namespace: str) -> None:
         for name in self._claims.get(namespace, ()):
@@ -239,9 +182,14 @@ def _repository_use(sync: IgnitionSync | None) -> _RepositoryUse | None:
     return _RepositoryUse(remote, "" if sync.spec.paused else sync.spec.git.ref)
 
 
-def _owner_name(raw: bytes) -> str:
-    """The IgnitionSync in an object's label; empty for an object that cannot be decoded."""
+def _read_owner(key: Key, raw: bytes) -> Key | None:
+    """The IgnitionSync in an object's label; None also for an object that cannot be decoded."""
     try:
-        return agent_objects.owner_name(orjson.loads(raw))
+        return _owner_key(key, orjson.loads(raw))
     except orjson.JSONDecodeError:
-        return ""
+        return None
+
+
+def _owner_key(key: Key, obj: Object) -> Key | None:
+    name = agent_objects.owner_name(obj)
+    return Key(key.namespace, name) if name else None

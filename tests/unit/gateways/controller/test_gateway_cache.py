@@ -6,13 +6,12 @@ from typing import Any
 
 import orjson
 
-from windlass.base.clock import SystemClock
 from windlass.gateways.controller.gateway_cache import GatewayCache
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
 from windlass.kube.reflector import Observed
-from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
+from windlass.runtime.informer_registry import InformerRegistry
 
 REMOTE = Remote.parse("https://host/site.git")
 
@@ -33,7 +32,7 @@ def _sync(name: str, repo: str, ref: object, **spec: object) -> Observed:
 def test_all_who_ask_a_repository_are_expected() -> None:
     """However it is spelled; not those of others, nor those that are paused, broken or gone."""
     woken: list[Key] = []
-    cache = GatewayCache(None, woken.append, settings=ReflectorSettings(), clock=SystemClock())  # type: ignore[arg-type]
+    cache = GatewayCache(InformerRegistry(None), woken.append)  # type: ignore[arg-type]
     syncs = (
         _sync("a", "https://HOST:443/site", "main"),
         _sync("b", "https://host/site/", "v1"),
