@@ -1,4 +1,4 @@
-"""What an agent says about a failure."""
+"""What an agent reports about a failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.git.errors import GitError, InsecureTransport
 
 
 @pytest.mark.parametrize(
-    ("error", "cause", "after"),
+    ("error", "cause", "retry_seconds"),
     [
         (GitError("Unavailable", "refused"), "Unavailable", None),
         (GitError("Unavailable", "SSL certificate problem: self-signed"), "TLSFailed", 300.0),
@@ -22,22 +22,24 @@ from windlass.git.errors import GitError, InsecureTransport
         (InsecureTransport("http is refused"), "HostBlocked", 300.0),
     ],
 )
-def test_git_is_told_by_its_cause(error: WindlassError, cause: str, after: float | None) -> None:
-    """With data the gateway is degraded, without it waits."""
-    there = failure_reasons.failure_reason(error, has_data=True)
-    assert (there.status, there.reason, there.is_source_failure) == (
+def test_a_git_failure_is_reported_with_its_cause(
+    error: WindlassError, cause: str, retry_seconds: float | None
+) -> None:
+    """A gateway with data is degraded; one without waits."""
+    with_data = failure_reasons.failure_reason(error, has_data=True)
+    assert (with_data.status, with_data.reason, with_data.is_source_failure) == (
         "Error",
         "SourceUnavailable",
         True,
     )
-    assert there.message.startswith(f"{cause}: ")
-    assert there.retry_seconds == after
-    empty = failure_reasons.failure_reason(error, has_data=False)
-    assert (empty.status, empty.reason) == ("Pending", "WaitingForGit")
+    assert with_data.message.startswith(f"{cause}: ")
+    assert with_data.retry_seconds == retry_seconds
+    without_data = failure_reasons.failure_reason(error, has_data=False)
+    assert (without_data.status, without_data.reason) == ("Pending", "WaitingForGit")
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "reason", "after"),
+    ("error", "status", "reason", "retry_seconds"),
     [
         (SyncRefused("ConfigSyntaxError", "a", "a:1:1"), "Error", "ConfigSyntaxError", 300.0),
         (SyncRefused("ProfilesInvalid", "a", "bad"), "Error", "NoRouting", 300.0),
@@ -52,15 +54,19 @@ def test_git_is_told_by_its_cause(error: WindlassError, cause: str, after: float
     ],
 )
 def test_other_failures_keep_their_reason(
-    error: WindlassError, status: str, reason: str, after: float | None
+    error: WindlassError, status: str, reason: str, retry_seconds: float | None
 ) -> None:
-    """As long as it is one of the fixed ones."""
-    found = failure_reasons.failure_reason(error, has_data=True)
-    assert (found.status, found.reason, found.retry_seconds) == (status, reason, after)
+    """If the reason is on the closed list; any other becomes Internal or NoRouting."""
+    failure = failure_reasons.failure_reason(error, has_data=True)
+    assert (failure.status, failure.reason, failure.retry_seconds) == (
+        status,
+        reason,
+        retry_seconds,
+    )
     if reason in ("Internal", "NoRouting"):
-        assert found.message.startswith(f"{error.reason}: ")
+        assert failure.message.startswith(f"{error.reason}: ")
 
 
-def test_the_lists_do_not_overlap() -> None:
-    """A reason is either a wait or an error."""
+def test_pending_and_error_reasons_do_not_overlap() -> None:
+    """A reason means either Pending or Error."""
     assert failure_reasons.PENDING_REASONS.isdisjoint(failure_reasons.ERROR_REASONS)

@@ -1,4 +1,4 @@
-"""What a gateway's answers to scan requests mean."""
+"""What a gateway's responses to scan requests mean."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUSY = b'{"scanActive": true, "lastScanTimestamp": 100, "lastScanDuration": 3}'
 
 
 @pytest.mark.parametrize(
-    ("answer", "step", "reason"),
+    ("answer", "expected", "reason"),
     [
         (GatewayAnswer(200), PostResult.ACCEPTED, ""),
         (GatewayAnswer(202), PostResult.ACCEPTED, ""),
@@ -35,15 +35,17 @@ BUSY = b'{"scanActive": true, "lastScanTimestamp": 100, "lastScanDuration": 3}'
         (GatewayAnswer(405), PostResult.FAILED, "ScanFailed"),
     ],
 )
-def test_post(answer: GatewayAnswer, step: PostResult, reason: str) -> None:
-    """Each answer to the POST leads to exactly one step and reason."""
+def test_each_response_to_a_post_has_one_result(
+    answer: GatewayAnswer, expected: PostResult, reason: str
+) -> None:
+    """Each response to the POST leads to exactly one result and reason."""
     verdict = gateway_answers.judge_post(answer, tls=True)
-    assert (verdict.result, verdict.reason) == (step, reason)
+    assert (verdict.result, verdict.reason) == (expected, reason)
     assert bool(verdict.message) == bool(reason)
 
 
-def test_401_names_both_causes() -> None:
-    """Without TLS a token that demands a secure channel is a second cause, with TLS it is not."""
+def test_a_401_names_both_causes() -> None:
+    """Without TLS a token that requires a secure channel is a second cause; with TLS it is not."""
     assert "secure channel" in gateway_answers.judge_post(GatewayAnswer(401), tls=False).message
     message = gateway_answers.judge_post(GatewayAnswer(401), tls=True).message
     assert "secure channel" not in message
@@ -51,7 +53,7 @@ def test_401_names_both_causes() -> None:
 
 
 def test_messages_name_the_fix() -> None:
-    """A person reads what to change."""
+    """A message says which field to change."""
     assert "commissioning" in gateway_answers.judge_post(GatewayAnswer(403), tls=True).message
     unsupported = gateway_answers.judge_post(GatewayAnswer(404), tls=True).message
     assert "Off" in unsupported
@@ -65,7 +67,7 @@ def test_messages_name_the_fix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "before"),
+    ("answer", "baseline"),
     [
         (GatewayAnswer(200, BUSY), 100),
         (GatewayAnswer(200, b'{"scanning": false, "lastScanTimestamp": 7}'), 7),
@@ -82,13 +84,13 @@ def test_messages_name_the_fix() -> None:
         (GatewayAnswer(fault=RequestFault.TIMEOUT), None),
     ],
 )
-def test_baseline(answer: GatewayAnswer, before: int | None) -> None:
-    """A gateway that never scanned has a baseline; one that does not tell has none."""
-    assert gateway_answers.scan_baseline(answer) == before
+def test_the_baseline_is_the_last_scan(answer: GatewayAnswer, baseline: int | None) -> None:
+    """A gateway that never scanned has a baseline; one without a scan status has none."""
+    assert gateway_answers.scan_baseline(answer) == baseline
 
 
 @pytest.mark.parametrize(
-    ("before", "answer", "expected"),
+    ("baseline", "answer", "expected"),
     [
         (100, GatewayAnswer(200, IDLE), ScanCompletion.VERIFIED),
         (200, GatewayAnswer(200, IDLE), ScanCompletion.RUNNING),
@@ -106,14 +108,16 @@ def test_baseline(answer: GatewayAnswer, before: int | None) -> None:
         (100, GatewayAnswer(fault=RequestFault.UNREACHABLE), ScanCompletion.RUNNING),
     ],
 )
-def test_completion(before: int | None, answer: GatewayAnswer, expected: ScanCompletion) -> None:
-    """Done needs an idle gateway with a newer timestamp; silence needs patience."""
-    assert gateway_answers.scan_completion(before, answer) is expected
+def test_a_scan_is_complete_when_the_gateway_is_idle_with_a_newer_timestamp(
+    baseline: int | None, answer: GatewayAnswer, expected: ScanCompletion
+) -> None:
+    """A gateway without a scan status is unverified; one that does not respond is still running."""
+    assert gateway_answers.scan_completion(baseline, answer) is expected
 
 
-def test_incomplete_says_what_was_seen_last() -> None:
-    """A gateway that went away is told apart from one that still scans."""
+def test_an_incomplete_scan_reports_the_last_response() -> None:
+    """A gateway that stopped responding is distinguished from one that still scans."""
     assert "completionTimeout" in gateway_answers.incomplete_message(GatewayAnswer(200, BUSY), 60)
     assert "answered 503" in gateway_answers.incomplete_message(GatewayAnswer(503), 60)
-    gone = gateway_answers.incomplete_message(GatewayAnswer(fault=RequestFault.UNREACHABLE), 60)
-    assert "stopped responding" in gone
+    message = gateway_answers.incomplete_message(GatewayAnswer(fault=RequestFault.UNREACHABLE), 60)
+    assert "stopped responding" in message

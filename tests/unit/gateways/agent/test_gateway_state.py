@@ -1,4 +1,4 @@
-"""Whether a gateway is up, from its open pages."""
+"""Whether a gateway is running, from its unauthenticated pages."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ RUNNING = GatewayAnswer(200, b"ContextStatus=RUNNING;RedundantState=Good;\n")
         (RUNNING, None, GatewayState.RUNNING),
     ],
 )
-def test_state(gwinfo: GatewayAnswer, ping: GatewayAnswer | None, expected: GatewayState) -> None:
-    """Up means running without a word of commissioning."""
+def test_the_state_of_a_gateway(
+    gwinfo: GatewayAnswer, ping: GatewayAnswer | None, expected: GatewayState
+) -> None:
+    """Running means ContextStatus RUNNING and no commissioning in progress."""
     assert gateway_answers.gateway_state(gwinfo, ping) is expected
 
 
-def test_fields() -> None:
-    """Pairs are read, rubbish between them is not."""
+def test_gwinfo_is_parsed_into_pairs() -> None:
+    """Text between the pairs is ignored."""
     line = b"ContextStatus=RUNNING; RedundancyStatus = Master ;odd;a=b=c;"
     expected = {"ContextStatus": "RUNNING", "RedundancyStatus": "Master", "a": "b=c"}
     assert gateway_answers.parse_gwinfo(line) == expected

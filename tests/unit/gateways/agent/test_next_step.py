@@ -1,4 +1,4 @@
-"""What an agent does next."""
+"""Which step an agent takes next."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from windlass.gateways.wire.metadata import AgentMetadata, CommitSource, Overrid
 from windlass.gateways.wire.routing import Routing
 
 OLD, NEW = "1" * 40, "2" * 40
-TOLD = AgentMetadata(Routing(), "r", CommitSource(NEW, "main", "https://h/x.git"))
-GOAL, BEFORE = SyncVersion(NEW, "p"), SyncVersion(OLD, "p")
-SYNCED = StepFacts(TOLD, "site", "p", on_disk=GOAL)
+METADATA = AgentMetadata(Routing(), "r", CommitSource(NEW, "main", "https://h/x.git"))
+TARGET, BEFORE = SyncVersion(NEW, "p"), SyncVersion(OLD, "p")
+SYNCED = StepFacts(METADATA, "site", "p", on_disk=TARGET)
 
 
-def _kind(facts: StepFacts, **told: object) -> str:
-    metadata = dataclasses.replace(TOLD, **told)  # type: ignore[arg-type]
-    return decisions.next_step(dataclasses.replace(facts, metadata=metadata)).kind
+def _kind(facts: StepFacts, **changes: object) -> str:
+    changed = dataclasses.replace(METADATA, **changes)  # type: ignore[arg-type]
+    return decisions.next_step(dataclasses.replace(facts, metadata=changed)).kind
 
 
-def test_nothing_is_done_before_something_was_told() -> None:
-    """Neither without metadata nor without a commit in it."""
-    for metadata in (None, dataclasses.replace(TOLD, source=None)):
+def test_an_agent_holds_until_the_metadata_names_a_commit() -> None:
+    """Both without metadata and without a commit in it."""
+    for metadata in (None, dataclasses.replace(METADATA, source=None)):
         step = decisions.next_step(StepFacts(metadata))
         assert (step.kind, step.status, step.reason) == (
             "hold",
@@ -33,8 +33,8 @@ def test_nothing_is_done_before_something_was_told() -> None:
         )
 
 
-def test_what_is_there_already_rests() -> None:
-    """The wanted commit and routing are on the disk, and nothing is owed."""
+def test_a_synced_gateway_rests() -> None:
+    """The desired commit and routing are on the disk, and no scan is pending."""
     step = decisions.next_step(SYNCED)
     assert (step.kind, step.status, step.reason) == ("rest", "Synced", "Synced")
 
@@ -50,29 +50,29 @@ def test_what_is_there_already_rests() -> None:
         ({"scan_pending": True}, "scan"),
         ({"on_disk": BEFORE, "scan_pending": True}, "sync"),
         ({"dry_run": True}, "plan"),
-        ({"dry_run": True, "planned_version": GOAL}, "rest"),
+        ({"dry_run": True, "planned_version": TARGET}, "rest"),
         ({"dry_run": True, "planned_version": BEFORE}, "plan"),
-        ({"on_disk": BEFORE, "rolled_back_version": GOAL}, "hold"),
-        ({"on_disk": BEFORE, "rolled_back_version": GOAL, "scan_pending": True}, "scan"),
+        ({"on_disk": BEFORE, "rolled_back_version": TARGET}, "hold"),
+        ({"on_disk": BEFORE, "rolled_back_version": TARGET, "scan_pending": True}, "scan"),
         ({"on_disk": BEFORE, "rolled_back_version": BEFORE}, "sync"),
         ({"profile_paused": True, "on_disk": BEFORE}, "rest"),
     ],
 )
-def test_the_first_row_that_fits_decides(changes: dict[str, object], kind: str) -> None:
-    """The table, row by row."""
+def test_the_first_matching_row_decides(changes: dict[str, object], kind: str) -> None:
+    """The decision table, row by row."""
     assert _kind(dataclasses.replace(SYNCED, **changes)) == kind  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("told", [{"paused": True}, {"terminating": True}])
-def test_a_stop_comes_before_all_work(told: dict[str, object]) -> None:
-    """Also before a rollback, a scan or a repair."""
+@pytest.mark.parametrize("changes", [{"paused": True}, {"terminating": True}])
+def test_a_pause_or_deletion_precedes_all_work(changes: dict[str, object]) -> None:
+    """Also a rollback, a scan or a repair."""
     busy = dataclasses.replace(SYNCED, on_disk=BEFORE, scan_pending=True, repair_needed=True)
-    assert _kind(busy, **told, overrides=Overrides(rollback="*"), trigger="x") == "rest"
+    assert _kind(busy, **changes, overrides=Overrides(rollback="*"), trigger="x") == "rest"
 
 
-def test_a_pause_without_data_says_so() -> None:
-    """The gateway may start empty only because somebody said stop."""
-    paused = dataclasses.replace(TOLD, paused=True, pause_reason="spec.paused is true")
+def test_a_pause_without_data_has_its_own_reason() -> None:
+    """Only an explicit pause lets a gateway start empty."""
+    paused = dataclasses.replace(METADATA, paused=True, pause_reason="spec.paused is true")
     step = decisions.next_step(StepFacts(paused))
     assert (step.status, step.reason, step.message) == (
         "Paused",
@@ -81,20 +81,20 @@ def test_a_pause_without_data_says_so() -> None:
     )
 
 
-def test_a_request_syncs_what_is_there_already() -> None:
-    """Once: a request that was heeded is none any more."""
+def test_a_sync_request_syncs_a_synced_gateway_again() -> None:
+    """Once: a request that was handled has no further effect."""
     assert _kind(SYNCED, trigger="new") == "sync"
     assert _kind(dataclasses.replace(SYNCED, trigger="new"), trigger="new") == "rest"
 
 
-def test_a_request_ends_a_rollback() -> None:
-    """Somebody wants the commit again."""
-    held = dataclasses.replace(SYNCED, on_disk=BEFORE, rolled_back_version=GOAL)
-    assert _kind(held, trigger="again") == "sync"
+def test_a_sync_request_ends_a_rollback() -> None:
+    """The rolled-back commit is desired again."""
+    rolled_back = dataclasses.replace(SYNCED, on_disk=BEFORE, rolled_back_version=TARGET)
+    assert _kind(rolled_back, trigger="again") == "sync"
 
 
 @pytest.mark.parametrize(
-    ("asked", "heeded", "is_asked"),
+    ("requested", "handled", "is_requested"),
     [
         ("", "", False),
         ("site", "", True),
@@ -105,9 +105,9 @@ def test_a_request_ends_a_rollback() -> None:
         ("*@a", "*@a", False),
     ],
 )
-def test_each_value_of_a_rollback_acts_once(asked: str, heeded: str, is_asked: bool) -> None:
-    """It speaks of this gateway, or of all."""
-    told = dataclasses.replace(TOLD, overrides=Overrides(rollback=asked))
-    assert decisions.is_rollback_requested(told, "site", heeded) is is_asked
-    facts = dataclasses.replace(SYNCED, metadata=told, rollback=heeded)
-    assert (decisions.next_step(facts).kind == "rollback") is is_asked
+def test_each_rollback_value_acts_once(requested: str, handled: str, is_requested: bool) -> None:
+    """It names this gateway, or all."""
+    metadata = dataclasses.replace(METADATA, overrides=Overrides(rollback=requested))
+    assert decisions.is_rollback_requested(metadata, "site", handled) is is_requested
+    facts = dataclasses.replace(SYNCED, metadata=metadata, rollback=handled)
+    assert (decisions.next_step(facts).kind == "rollback") is is_requested

@@ -1,4 +1,4 @@
-"""When the agent asks, in virtual time, against a gateway that answers from a script."""
+"""When the agent sends requests, in virtual time, to a gateway that responds from a script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Script(GatewayClient):
-    """Answers in the given order, then like the last; notes what was asked when."""
+    """Responds in the given order, then repeats the last response; records requests with times."""
 
     def __init__(self, *answers: GatewayAnswer) -> None:
         self._answers: Iterator[GatewayAnswer] = iter(answers)
@@ -53,41 +53,43 @@ async def _scan(monkeypatch: pytest.MonkeyPatch, script: Script) -> ScanResult:
     return await scanner.scan([ScanKind.CONFIG], ScanPolicy())
 
 
-async def test_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three tries, two and four seconds apart; the first good answer ends them."""
+async def test_a_request_is_tried_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two and four seconds apart; the first good response ends them."""
     script = Script(REFUSED, OLD, GatewayAnswer(500), GatewayAnswer(200), NEW)
     result = await _scan(monkeypatch, script)
     assert result.text == "config=200"
     assert script.requests == [("GET", 0), ("GET", 2), ("POST", 2), ("POST", 6), ("GET", 6)]
 
 
-async def test_no_fourth_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the third refusal the gateway is unreachable."""
+async def test_a_request_is_not_tried_a_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the third refused connection the gateway is unreachable."""
     script = Script(REFUSED)
     result = await _scan(monkeypatch, script)
     assert result.reason == "GatewayUnreachable"
     assert script.requests == [("GET", 0), ("GET", 2), ("GET", 6)]
 
 
-async def test_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gateway is looked at twice a second, through an outage of its own as well."""
+async def test_the_scan_status_is_polled_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the gateway does not respond."""
     script = Script(OLD, GatewayAnswer(200), BUSY, REFUSED, GatewayAnswer(503), NEW)
     assert (await _scan(monkeypatch, script)).text == "config=200"
     assert [when for _, when in script.requests] == [0, 0, 0, 0.5, 1, 1.5]
 
 
-async def test_completion_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that does not end is given up after completionTimeout."""
+async def test_a_scan_that_does_not_end_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After completionTimeout it is incomplete."""
     script = Script(OLD, GatewayAnswer(200), BUSY)
     result = await _scan(monkeypatch, script)
     assert (result.reason, result.text) == ("ScanIncomplete", "config=200(incomplete)")
     assert asyncio.get_running_loop().time() == pytest.approx(60)
 
 
-async def test_foreign_scan_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan of somebody else delays our POST for completionTimeout, no longer."""
+async def test_another_clients_scan_delays_ours_for_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Our POST waits for completionTimeout, no longer."""
     script = Script(BUSY)
     result = await _scan(monkeypatch, script)
     assert result.reason == "ScanIncomplete"
-    posts = [when for method, when in script.requests if method == "POST"]
-    assert posts == [pytest.approx(60)]
+    post_times = [when for method, when in script.requests if method == "POST"]
+    assert post_times == [pytest.approx(60)]

@@ -9,11 +9,11 @@ import pytest
 from windlass.gateways.agent import decisions
 from windlass.gateways.agent.decisions import StartFacts
 
-WHOLE = StartFacts(is_volume_ready=True)
+READY_VOLUME = StartFacts(is_volume_ready=True)
 
 
 @pytest.mark.parametrize(
-    ("changes", "may"),
+    ("changes", "may_start"),
     [
         ({}, False),
         ({"gateway_answers": True, "is_volume_ready": False}, True),
@@ -35,7 +35,7 @@ WHOLE = StartFacts(is_volume_ready=True)
         ({"at_target": True}, True),
     ],
 )
-def test_the_first_row_that_fits_decides(changes: dict[str, object], may: bool) -> None:
-    """The table, row by row."""
-    why = decisions.start_blocker(dataclasses.replace(WHOLE, **changes))  # type: ignore[arg-type]
-    assert (why is None) is may
+def test_the_first_matching_row_decides(changes: dict[str, object], may_start: bool) -> None:
+    """The decision table, row by row."""
+    blocker = decisions.start_blocker(dataclasses.replace(READY_VOLUME, **changes))  # type: ignore[arg-type]
+    assert (blocker is None) is may_start

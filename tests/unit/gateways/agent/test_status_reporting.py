@@ -1,4 +1,4 @@
-"""When an agent writes its report, and which of its states."""
+"""When an agent writes its report, and which state it writes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from windlass.kube.connection import Connection
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-PLACE = StatusObject("status-1", "uid-1")
+STATUS_OBJECT = StatusObject("status-1", "uid-1")
 
 
 class Server:
-    """Takes every write, and notes when it came and what it said."""
+    """Accepts every write, and records its time and content."""
 
     impersonates = False
 
@@ -32,16 +32,16 @@ class Server:
         return True
 
     async def request(self, *_: Any, content: bytes, **__: Any) -> httpx2.Response:
-        said = orjson.loads(content)["data"]["site-0"]
-        self.writes.append((round(asyncio.get_running_loop().time(), 3), said))
+        report = orjson.loads(content)["data"]["site-0"]
+        self.writes.append((round(asyncio.get_running_loop().time(), 3), report))
         return httpx2.Response(200, content=content)
 
 
 @contextlib.asynccontextmanager
 async def reporting() -> AsyncIterator[tuple[StatusWriter, Server]]:
-    """A reporter at work."""
+    """A running status writer and the server it writes to."""
     reporter, server = StatusWriter("plant", "site-0", "uid"), Server()
-    reporter.set_target(PLACE)
+    reporter.set_target(STATUS_OBJECT)
     task = asyncio.create_task(reporter.run(cast("Connection", server)))
     try:
         yield reporter, server
@@ -50,8 +50,8 @@ async def reporting() -> AsyncIterator[tuple[StatusWriter, Server]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_short_sync_is_one_write_at_once() -> None:
-    """Progress that passes within a second is not written, and the end waits for nothing."""
+async def test_a_short_sync_is_one_immediate_write() -> None:
+    """Progress of less than a second is not written; the result is written without delay."""
     async with reporting() as (reporter, server):
         began = asyncio.get_running_loop().time()
         reporter.publish("planning", is_progress=True)
@@ -63,8 +63,8 @@ async def test_a_short_sync_is_one_write_at_once() -> None:
     assert server.writes == [(round(began + 0.8, 3), "synced")]
 
 
-async def test_a_long_sync_shows_its_progress() -> None:
-    """What lasts a second is written, and saying the same again does not put it off."""
+async def test_a_long_sync_reports_its_progress() -> None:
+    """Progress is written after a second; publishing the same state again does not delay it."""
     async with reporting() as (reporter, server):
         began = asyncio.get_running_loop().time()
         reporter.publish("planning", is_progress=True)
@@ -76,8 +76,8 @@ async def test_a_long_sync_shows_its_progress() -> None:
     assert server.writes == [(round(began + 1.0, 3), "planning"), (round(began + 1.6, 3), "synced")]
 
 
-async def test_two_writes_at_once_then_the_newest_in_two_seconds() -> None:
-    """A burst of two goes through; what comes after waits, and only the last of it is written."""
+async def test_after_two_writes_only_the_newest_state_is_written() -> None:
+    """A burst of two is immediate; later states wait two seconds, and only the last is written."""
     async with reporting() as (reporter, server):
         began = asyncio.get_running_loop().time()
         for number in range(5):

@@ -1,4 +1,4 @@
-"""What an agent says about its gateway."""
+"""What an agent reports about its gateway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.gateways.tree.live_tree import FileDrift
 from windlass.gateways.tree.manifest import Manifest, ManifestEntry
 from windlass.gateways.wire import agent_report
 
-WHO = AgentIdentity("site-0", "uid", "plant", "site")
+IDENTITY = AgentIdentity("site-0", "uid", "plant", "site")
 OLD, NEW = "1" * 40, "2" * 40
 
 
@@ -22,20 +22,20 @@ def _manifest(*paths: str) -> Manifest:
     return Manifest(commit=NEW, profile_hash="p", files=files)
 
 
-def test_what_is_on_the_disk_is_not_yet_what_was_read() -> None:
+def test_the_applied_commit_precedes_the_synced_one() -> None:
     """Between apply and scan the two commits differ (SCN-5)."""
-    memory = AgentState(
+    agent_state = AgentState(
         read=SyncVersion(OLD, "q"),
         pending=("projects",),
         last_sync=LastSync(
             time=datetime(2030, 1, 1, tzinfo=UTC), seconds=2.46, added=1, modified=2, deleted=3
         ),
     )
-    held = state.summarize_manifest(
+    manifest_summary = state.summarize_manifest(
         _manifest("projects/a/project.json", "projects/b/x/y", "projects/z")
     )
-    known = StatusFacts("site", memory, held, FileDrift(modified=("x",)), "r")
-    report = status.build_report(WHO, GatewayCondition("Syncing", "Scanning"), known)
+    facts = StatusFacts("site", agent_state, manifest_summary, FileDrift(modified=("x",)), "r")
+    report = status.build_report(IDENTITY, GatewayCondition("Syncing", "Scanning"), facts)
     assert (report.applied_commit, report.synced_commit) == (NEW, OLD)
     assert (report.profile_hash, report.routing_hash) == ("q", "r")
     assert (report.scan_pending, report.files_changed) == (True, 6)
@@ -43,15 +43,15 @@ def test_what_is_on_the_disk_is_not_yet_what_was_read() -> None:
     assert report.projects_synced == ("a", "b")
     assert report.drift == agent_report.DriftCounts(modified=1)
     assert (
-        agent_report.decode(status.encode_report(WHO, GatewayCondition("Syncing"), known))
+        agent_report.decode(status.encode_report(IDENTITY, GatewayCondition("Syncing"), facts))
         is not None
     )
 
 
-def test_an_agent_that_knows_nothing_can_speak() -> None:
+def test_an_agent_without_state_can_report() -> None:
     """The first report of a pod."""
     report = status.build_report(
-        WHO, GatewayCondition("Pending"), StatusFacts("", AgentState(), None)
+        IDENTITY, GatewayCondition("Pending"), StatusFacts("", AgentState(), None)
     )
     assert (report.gateway, report.synced_commit) == ("site-0", "")
 
