@@ -1,4 +1,4 @@
-"""Which refs are expected of a repository: those of all IgnitionSyncs that ask it."""
+"""Which refs are requested from a repository: those of all IgnitionSyncs that use it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ REMOTE = Remote.parse("https://host/site.git")
 
 
 def _sync(name: str, repo: str, ref: object, **spec: object) -> Observed:
-    meta = {"name": name, "namespace": "plant", "uid": name, "resourceVersion": f"{repo} {ref}"}
+    metadata = {"name": name, "namespace": "plant", "uid": name, "resourceVersion": f"{repo} {ref}"}
     git = {"repo": repo, "ref": ref}
     gateway = {"apiKeySecretRef": {"name": "key"}}
-    found: dict[str, Any] = {
+    sync: dict[str, Any] = {
         "apiVersion": "sync.ignition.io/v1alpha1",
         "kind": "IgnitionSync",
-        "metadata": meta,
+        "metadata": metadata,
         "spec": {"git": git, "gateway": gateway, **spec},
     }
-    return Observed("ADDED", orjson.dumps(found), True)
+    return Observed("ADDED", orjson.dumps(sync), True)
 
 
-def test_all_who_ask_a_repository_are_expected() -> None:
-    """However it is spelled; not those of others, nor those that are paused, broken or gone."""
-    woken: list[Key] = []
-    cache = GatewayCache(InformerRegistry(None), woken.append)  # type: ignore[arg-type]
+def test_the_refs_of_all_syncs_of_a_repository_are_requested() -> None:
+    """In any spelling; not those of other, paused, invalid or deleted IgnitionSyncs."""
+    queued: list[Key] = []
+    cache = GatewayCache(InformerRegistry(None), queued.append)  # type: ignore[arg-type]
     syncs = (
         _sync("a", "https://HOST:443/site", "main"),
         _sync("b", "https://host/site/", "v1"),
@@ -42,12 +42,12 @@ def test_all_who_ask_a_repository_are_expected() -> None:
         _sync("f", "https://host/site.git", "a*"),
         _sync("g", "https://host/site.git", "gone"),
     )
-    for each in syncs:
-        cache.syncs.apply(each)
+    for sync in syncs:
+        cache.syncs.apply(sync)
     cache.syncs.apply(Observed("DELETED", syncs[-1].object, False))
     assert sorted(cache.requested_refs(REMOTE)) == ["main", "v1"]
     names = refs.ref_patterns_of(cache.requested_refs(REMOTE))
     assert names == {f"refs/{kind}/{name}" for kind in ("heads", "tags") for name in ("main", "v1")}
     cache.syncs.apply(_sync("a", "https://host/other", "main"))
     assert sorted(cache.requested_refs(REMOTE)) == ["v1"]
-    assert len(woken) >= len(syncs)
+    assert len(queued) >= len(syncs)

@@ -1,4 +1,4 @@
-"""Crashes in a row: the condition at once, the event with the third."""
+"""Consecutive crashes: the condition at once, the event with the third."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.runtime.reporter import StatusSnapshot, condition_events
 
 KEY, OTHER = Key("ns", "site"), Key("ns", "other")
 CRASH = controller.failure_outcome(RuntimeError("canary"))
-WELL = Outcome(Verdict("True", "Synced", "m"))
+SUCCEEDED = Outcome(Verdict("True", "Synced", "m"))
 
 
 class Reports:
@@ -31,22 +31,27 @@ class Reports:
     def read_status(self, key: Key) -> StatusSnapshot | None:
         return None
 
-    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, observed: StatusSnapshot | None, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
     async def record(
-        self, ref: ObjectRef, weight: str, reason: str, message: str, *, transition: str
+        self, ref: ObjectRef, event_type: str, reason: str, message: str, *, transition: str
     ) -> None:
-        self.events.append((ref.name, weight, reason, transition))
+        self.events.append((ref.name, event_type, reason, transition))
         assert "error id" in message
         assert "canary" not in message
 
     def raw(self, key: Key) -> bytes:
-        meta = {"name": key.name, "namespace": key.namespace, "uid": "u", "resourceVersion": "7"}
-        found: dict[str, Any] = {"apiVersion": "v", "kind": "IgnitionSync", "metadata": meta}
-        return orjson.dumps(found)
+        metadata = {
+            "name": key.name,
+            "namespace": key.namespace,
+            "uid": "u",
+            "resourceVersion": "7",
+        }
+        sync: dict[str, Any] = {"apiVersion": "v", "kind": "IgnitionSync", "metadata": metadata}
+        return orjson.dumps(sync)
 
-    async def passed(self, *outcomes: Outcome, key: Key = KEY) -> int:
+    async def report_all(self, *outcomes: Outcome, key: Key = KEY) -> int:
         for outcome in outcomes:
             await self.crashes.report(key, None, outcome)
         return len(self.events)
@@ -54,33 +59,35 @@ class Reports:
 
 @pytest.fixture
 def reports() -> Reports:
-    """A count that has not begun."""
+    """A crash reporter without recorded crashes."""
     return Reports()
 
 
-async def test_the_third_crash_in_a_row_is_an_event(reports: Reports) -> None:
-    """Once; other IgnitionSyncs and passes that were put off change nothing."""
-    await reports.passed(CRASH, CRASH, key=OTHER)
-    assert await reports.passed(CRASH, Outcome.postponed(1.0), CRASH) == 0
-    assert await reports.passed(CRASH) == 1
+async def test_the_third_consecutive_crash_is_an_event(reports: Reports) -> None:
+    """Once; other IgnitionSyncs and postponed reconciles change nothing."""
+    await reports.report_all(CRASH, CRASH, key=OTHER)
+    assert await reports.report_all(CRASH, Outcome.postponed(1.0), CRASH) == 0
+    assert await reports.report_all(CRASH) == 1
     assert reports.events == [("site", "Warning", controller.INTERNAL, "7")]
-    assert await reports.passed(CRASH, CRASH) == 1
+    assert await reports.report_all(CRASH, CRASH) == 1
 
 
-@pytest.mark.parametrize("end", [WELL, Outcome.gone()], ids=["well", "gone"])
-async def test_a_pass_that_ends_begins_the_count_anew(reports: Reports, end: Outcome) -> None:
-    """Two crashes, an end, two crashes: none of them calls for a person."""
-    assert await reports.passed(CRASH, CRASH, end, CRASH, CRASH) == 0
-    assert await reports.passed(CRASH) == 1
-    assert await reports.passed(end, CRASH, CRASH, CRASH) == 2
+@pytest.mark.parametrize("completed", [SUCCEEDED, Outcome.gone()], ids=["well", "gone"])
+async def test_a_completed_reconcile_resets_the_count(reports: Reports, completed: Outcome) -> None:
+    """Two crashes, a completed reconcile, two crashes: no event."""
+    assert await reports.report_all(CRASH, CRASH, completed, CRASH, CRASH) == 0
+    assert await reports.report_all(CRASH) == 1
+    assert await reports.report_all(completed, CRASH, CRASH, CRASH) == 2
 
 
-async def test_the_condition_tells_of_the_first(reports: Reports) -> None:
-    """The status is written as always, and by itself it makes no event."""
-    await reports.passed(CRASH, WELL)
+async def test_the_condition_reports_the_first_crash(reports: Reports) -> None:
+    """The status is written as usual, and by itself causes no event."""
+    await reports.report_all(CRASH, SUCCEEDED)
     first, second = reports.outcomes
     assert (first.ready, first.backoff) == (CRASH.ready, True)
-    new = status.build_status({}, first, generation=1, now=datetime.now(UTC))
-    assert condition_events({}, new, first) == ()
-    assert [notice.reason for notice in condition_events({}, new, CRASH)] == [controller.INTERNAL]
-    assert second is WELL
+    new_status = status.build_status({}, first, generation=1, now=datetime.now(UTC))
+    assert condition_events({}, new_status, first) == ()
+    assert [event.reason for event in condition_events({}, new_status, CRASH)] == [
+        controller.INTERNAL
+    ]
+    assert second is SUCCEEDED
