@@ -1,4 +1,4 @@
-"""What may go onto a gateway."""
+"""Which contents may be written to a gateway."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def test_files_of_the_gateway_must_be_json(name: str) -> None:
     assert content_checks.check_content(f"projects/p/{name}", b'\xef\xbb\xbf{"a": 1.0e5}\r\n') == ()
 
 
-def test_other_files() -> None:
-    """Broken JSON in a view is a warning; what is not called .json is not looked at."""
+def test_broken_json_in_other_files_is_a_warning() -> None:
+    """Files without the suffix .json are not checked."""
     [finding] = content_checks.check_content("projects/p/view.json", b"{")
     assert finding.level == "warning"
     assert content_checks.check_content("projects/p/code.py", b"{") == ()
 
 
-def test_the_runtime_store() -> None:
-    """A staged path below .resources is an error, whatever it holds."""
+def test_a_path_below_the_runtime_store_is_an_error() -> None:
+    """Whatever the file below .resources contains."""
     [finding] = content_checks.check_content("projects/.resources/x/config.json", b"{}")
     assert finding.level == "error"
     assert finding.reason == "StagingDirectoryContainsRuntimeFiles"
@@ -44,13 +44,13 @@ def test_the_runtime_store() -> None:
         (b"{", ()),
     ],
 )
-def test_listed_files(content: bytes, names: tuple[str, ...]) -> None:
-    """The names under `files`, as far as they are names."""
+def test_payload_names_are_read(content: bytes, names: tuple[str, ...]) -> None:
+    """The strings under `files`; anything else is ignored."""
     assert content_checks.payload_names(content) == names
 
 
-def test_what_is_missing_in_a_tree() -> None:
-    """An absent payload and a collection without config-mode.json are warned of."""
+def test_missing_payloads_and_mode_files_are_warnings() -> None:
+    """A missing payload, and a collection without config-mode.json."""
     paths = [
         "config/resources/core/config-mode.json",
         "config/resources/core/m/t/resource.json",

@@ -1,4 +1,4 @@
-"""A file made by a recipe."""
+"""A file rendered by a recipe."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ FULL = RenderRecipe(
 )
 
 
-def test_the_order_of_steps() -> None:
-    """Template, patches, fields, systemName: each sees what the one before has written."""
+def test_transforms_apply_in_order() -> None:
+    """Template, patches, fields, systemName: each sees the result of the one before."""
     content = b'{"systemName": {{.Vars.v}}, "t": {{.Vars.v}}}\r\n'
-    made = file_renderer.render_file(content, CONFIG, FULL)
-    assert made.content == b'{"systemName": "area1", "t": "templated", "f": "field"}\r\n'
-    assert made.transforms == ("template", "patches", "fields", "systemName")
-    assert made.system_names == 1
+    rendered = file_renderer.render_file(content, CONFIG, FULL)
+    assert rendered.content == b'{"systemName": "area1", "t": "templated", "f": "field"}\r\n'
+    assert rendered.transforms == ("template", "patches", "fields", "systemName")
+    assert rendered.system_names == 1
 
 
-def test_steps_that_change_nothing_are_not_named() -> None:
-    """A content that comes out as it went in counts as unaltered, though its name was found."""
+def test_transforms_that_change_nothing_are_not_listed() -> None:
+    """Unchanged content counts as unaltered, though a systemName was found."""
     content = b'{"systemName": "area1", "f": "field"}'
-    made = file_renderer.render_file(content, CONFIG, replace(FULL, patches=()))
-    assert (made.content, made.transforms, made.system_names) == (content, (), 1)
+    rendered = file_renderer.render_file(content, CONFIG, replace(FULL, patches=()))
+    assert (rendered.content, rendered.transforms, rendered.system_names) == (content, (), 1)
 
 
-def test_files_of_other_names_are_not_normalised() -> None:
-    """Fields and systemName are for config.json, the signature for resource.json."""
+def test_files_of_other_names_are_not_normalized() -> None:
+    """Fields and systemName apply to config.json, the signature to resource.json."""
     content = b'{"systemName": "x", "f": 1, "attributes": {"lastModificationSignature": "s"}}'
     recipe = replace(FULL, template=False, patches=())
     assert file_renderer.render_file(content, "a/view.json", recipe).content == content
@@ -53,20 +53,20 @@ def test_files_of_other_names_are_not_normalised() -> None:
 
 
 @pytest.mark.scenario("G29")
-def test_every_config_file_is_normalised() -> None:
-    """Forty files called config.json at forty depths all get the name."""
+def test_every_config_file_is_normalized() -> None:
+    """A config.json at each of forty depths gets the system name."""
     content = b'{"systemName": "old"}'
     for depth in range(40):
         path = "d/" * depth + "config.json"
-        made = file_renderer.render_file(content, path, RenderRecipe(system_name="area1"))
-        assert made.content == b'{"systemName": "area1"}'
-        assert made.transforms == ("systemName",)
+        rendered = file_renderer.render_file(content, path, RenderRecipe(system_name="area1"))
+        assert rendered.content == b'{"systemName": "area1"}'
+        assert rendered.transforms == ("systemName",)
 
 
 def test_warnings_name_the_file() -> None:
-    """What a field left alone is told with its file."""
-    made = file_renderer.render_file(b'{"f": []}', CONFIG, RenderRecipe(fields=FULL.fields))
-    assert made.warnings == (f"{CONFIG}: .f is not a string, number or boolean; not changed",)
+    """A field that was not changed is reported with its file."""
+    rendered = file_renderer.render_file(b'{"f": []}', CONFIG, RenderRecipe(fields=FULL.fields))
+    assert rendered.warnings == (f"{CONFIG}: .f is not a string, number or boolean; not changed",)
 
 
 @pytest.mark.scenario("G32")
@@ -89,11 +89,11 @@ def test_warnings_name_the_file() -> None:
         (b'{"attributes": 1, "x": {"lastModificationSignature": 1}}', None),
     ],
 )
-def test_only_the_signature_goes(before: bytes, after: bytes | None) -> None:
-    """The member attributes.lastModificationSignature goes with its comma, nothing else does."""
+def test_only_the_signature_is_removed(before: bytes, after: bytes | None) -> None:
+    """attributes.lastModificationSignature is removed with its comma, and nothing else."""
     assert file_renderer.remove_signature(before) == (before if after is None else after)
-    made = file_renderer.render_file(before, RESOURCE, RenderRecipe(signature_policy="drop"))
-    assert made.content == (before if after is None else after)
+    rendered = file_renderer.render_file(before, RESOURCE, RenderRecipe(signature_policy="drop"))
+    assert rendered.content == (before if after is None else after)
     assert file_renderer.render_file(before, RESOURCE, RenderRecipe()).content == before
 
 
@@ -105,8 +105,10 @@ def test_only_the_signature_goes(before: bytes, after: bytes | None) -> None:
         (b"[]", "ConfigSyntaxError", f"{CONFIG}:1:1: .f cannot be set"),
     ],
 )
-def test_refusals(content: bytes, reason: str, message: str) -> None:
-    """A file that cannot be made refuses the sync with its path, line and reason."""
+def test_a_file_that_cannot_be_rendered_refuses_the_sync(
+    content: bytes, reason: str, message: str
+) -> None:
+    """The error has its path, line and reason."""
     with pytest.raises(SyncRefused) as caught:
         file_renderer.render_file(content, CONFIG, FULL)
     assert caught.value.reason == reason
@@ -114,8 +116,8 @@ def test_refusals(content: bytes, reason: str, message: str) -> None:
     assert caught.value.message.startswith(message)
 
 
-def test_the_digest_of_a_recipe() -> None:
-    """It changes with everything that can change the result, and with nothing else."""
+def test_a_recipe_digest_covers_all_that_changes_the_result() -> None:
+    """And nothing else."""
     variants = [
         FULL,
         replace(FULL, template=False),

@@ -1,4 +1,4 @@
-"""Edits that leave every other byte alone, by example."""
+"""Edits that leave every other byte unchanged, by example."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SAMPLE = (
 )
 
 
-def put(data: bytes, path: str, raw: bytes) -> bytes:
-    """`data` with one value put."""
+def set_value(data: bytes, path: str, raw: bytes) -> bytes:
+    """`data` with one value set."""
     return json_edit.apply_edits(data, [SetValue(json_edit.parse_path(path), raw)])
 
 
@@ -34,9 +34,9 @@ def put(data: bytes, path: str, raw: bytes) -> bytes:
         (".n", b"1.0e5", b"", b""),
     ],
 )
-def test_putting(path: str, raw: bytes, old: bytes, new: bytes) -> None:
-    """A value is exchanged, a child written like its neighbour, an equal value left alone."""
-    assert put(SAMPLE, path, raw) == (SAMPLE.replace(old, new, 1) if old else SAMPLE)
+def test_setting_a_value(path: str, raw: bytes, old: bytes, new: bytes) -> None:
+    """A value is replaced, a child formatted like its sibling, an equal value left unchanged."""
+    assert set_value(SAMPLE, path, raw) == (SAMPLE.replace(old, new, 1) if old else SAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_putting(path: str, raw: bytes, old: bytes, new: bytes) -> None:
         (b"7", ".a", b"7"),
     ],
 )
-def test_removing(data: bytes, path: str, result: bytes) -> None:
-    """A member goes with one comma; what is not there need not go."""
+def test_removing_a_value(data: bytes, path: str, result: bytes) -> None:
+    """A member is removed with one comma; removing a missing one changes nothing."""
     assert json_edit.apply_edits(data, [RemoveValue(json_edit.parse_path(path))]) == result
 
 
@@ -71,22 +71,24 @@ def test_removing(data: bytes, path: str, result: bytes) -> None:
         (b'{"a": {}} x', ".b", 1, 11, "an invalid character"),
     ],
 )
-def test_refusals(data: bytes, path: str, line: int, column: int, words: str) -> None:
-    """A missing parent, a wrong step, an ambiguous name and broken JSON are told with a place."""
+def test_edits_that_cannot_be_made_are_refused(
+    data: bytes, path: str, line: int, column: int, words: str
+) -> None:
+    """A missing parent, a wrong step, an ambiguous name and broken JSON, each with its position."""
     with pytest.raises(InvalidJson) as caught:
-        put(data, path, b"1")
+        set_value(data, path, b"1")
     assert (caught.value.line, caught.value.column) == (line, column)
     assert words in caught.value.message
 
 
-def test_a_double_name_off_the_path_is_none_of_our_business() -> None:
-    """Only names on the way to the value must be single."""
+def test_a_duplicate_name_off_the_path_is_ignored() -> None:
+    """Only names on the path to the value must be unique."""
     data = b'{"a": 1, "a": 2, "b": {"c": 3}}'
-    assert put(data, ".b.c", b"4") == data.replace(b"3", b"4")
+    assert set_value(data, ".b.c", b"4") == data.replace(b"3", b"4")
 
 
 def test_edits_build_on_each_other() -> None:
-    """A later edit sees what an earlier one has written."""
+    """A later edit sees the result of an earlier one."""
     edits = [
         SetValue(("o",), b'{"l": []}'),
         SetValue(("o", "l", "-"), b"{}"),
@@ -97,18 +99,18 @@ def test_edits_build_on_each_other() -> None:
     assert json_edit.apply_edits(b"{}", edits) == b'{"o": {"l": [{"y": 2}]}}'
 
 
-def test_members_by_name() -> None:
-    """Members of a name are found at any depth, however they spell it, but never inside texts."""
+def test_members_are_found_by_name() -> None:
+    """At any depth and in any spelling, but never inside strings."""
     data = rb'{"k": 1, "v": ["k", {"k": "x", "t": "\"k\": 2"}], "o": {"\u006b": {"k": null}}}'
-    found = json_edit.find_members(data, "k")
-    assert [data[t.start : t.end] for t in found] == [b"1", b'"x"', b"{", b"null"]
+    members = json_edit.find_members(data, "k")
+    assert [data[t.start : t.end] for t in members] == [b"1", b'"x"', b"{", b"null"]
     assert len(json_edit.find_members(data, "k", top_level=True)) == 1
     assert json_edit.find_members(b"not json", "k") == ()
     with pytest.raises(InvalidJson, match="twice"):
         json_edit.find_members(b'[{"k": 1, "k": 2}]', "k")
 
 
-def test_texts() -> None:
-    """Strings are written in UTF-8; what that cannot spell is escaped."""
+def test_strings_are_encoded_as_utf8() -> None:
+    """What UTF-8 cannot encode is escaped."""
     assert json_edit.encode_string('é"\n') == '"é\\"\\n"'.encode()
     assert json_edit.encode_string("\ud800") == b'"\\ud800"'

@@ -22,8 +22,8 @@ from windlass.gateways.render import json_edit
         (".com-x y", ("com-x y",)),
     ],
 )
-def test_paths(text: str, path: json_edit.JsonPath) -> None:
-    """Names, indices, odd names in quotes and the place behind the last element."""
+def test_paths_are_parsed_and_formatted(text: str, path: json_edit.JsonPath) -> None:
+    """Names, indices, quoted names and the position after the last element."""
     assert json_edit.parse_path(text) == path
     assert json_edit.parse_path(json_edit.format_path(path)) == path
 
@@ -35,7 +35,7 @@ def test_paths(text: str, path: json_edit.JsonPath) -> None:
         *(".-.b", ".a[9999999999]", '.a["b]', ".a\n", "." + "x" * 1024),
     ],
 )
-def test_refusals(text: str) -> None:
-    """What spells no path is refused."""
+def test_invalid_paths_are_refused(text: str) -> None:
+    """Text that is not a path raises ValueError."""
     with pytest.raises(ValueError, match="path"):
         json_edit.parse_path(text)

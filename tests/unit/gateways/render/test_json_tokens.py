@@ -1,4 +1,4 @@
-"""What is JSON, what is not, and where it stops being so."""
+"""Which bytes are valid JSON, and where they stop being so."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from windlass.gateways.render.json_tokens import InvalidJson
 
 
 def kinds(data: bytes) -> list[tuple[str, bytes]]:
-    """Each token with its bytes."""
+    """Each token's kind and bytes."""
     return [(token.kind, data[token.start : token.end]) for token in json_tokens.tokenize(data)]
 
 
-def test_tokens() -> None:
-    """Names and values are told apart; marks between them are not shown."""
+def test_names_and_values_are_distinguished() -> None:
+    """Separators are not listed."""
     data = b'\xef\xbb\xbf {"a": [1.0e5, "b"], "c":{}, "d": null}\r\n'
     assert kinds(data) == [
         ("{", b"{"),
@@ -39,8 +39,8 @@ def test_tokens() -> None:
         *(b'{"a":1,"a":2}', b"\xef\xbb\xbf{}", b"[" * 5000 + b"]" * 5000),
     ],
 )
-def test_accepted(data: bytes) -> None:
-    """What the grammar allows is let through, however deep or long."""
+def test_valid_json_is_accepted(data: bytes) -> None:
+    """However deep or long."""
     json_tokens.check_json(data)
     assert kinds(data)
 
@@ -73,8 +73,8 @@ def test_accepted(data: bytes) -> None:
         (b"{}\xef\xbb\xbf", 1, 3, "expected the end of the file"),
     ],
 )
-def test_refused(data: bytes, line: int, column: int, words: str) -> None:
-    """A refusal says where, what was found and what was expected."""
+def test_invalid_json_is_refused(data: bytes, line: int, column: int, words: str) -> None:
+    """The error has the position, what was found and what was expected."""
     for read in (json_tokens.check_json, kinds):
         with pytest.raises(InvalidJson) as caught:
             read(data)
@@ -82,8 +82,8 @@ def test_refused(data: bytes, line: int, column: int, words: str) -> None:
         assert words in caught.value.message
 
 
-def test_utf8_across_pieces() -> None:
-    """A character that straddles two pieces of a long file is whole, a broken one is placed."""
+def test_a_character_may_cross_a_chunk_boundary() -> None:
+    """A character split between two chunks is valid; an invalid one has its position reported."""
     head = b'"' + b"x" * (64 * 1024 - 2)
     json_tokens.check_json(head + "é€😀".encode() + b'"')
     with pytest.raises(InvalidJson) as caught:

@@ -22,32 +22,32 @@ BEFORE = (
 
 
 @pytest.mark.scenario("G29")
-def test_system_names_at_every_depth() -> None:
-    """Only string members of exactly that name change; all other bytes are equal."""
-    after = patching.set_system_name(BEFORE, "area 1", "AnyDepth")
+def test_system_names_are_set_at_every_depth() -> None:
+    """Only string members of exactly that name change; all other bytes stay."""
+    edited = patching.set_system_name(BEFORE, "area 1", "AnyDepth")
     expected = (
         BEFORE.replace(b'"systemName" : "old"', b'"systemName" : "area 1"')
         .replace(b'"systemName":"old \\u00e9"', b'"systemName":"area 1"')
         .replace(b'{"systemName": "old"}', b'{"systemName": "area 1"}')
     )
-    assert after.content == expected
-    assert after.replaced == 3
+    assert edited.content == expected
+    assert edited.replaced == 3
     assert patching.set_system_name(expected, "area 1", "AnyDepth") == (expected, 3, ())
 
 
 @pytest.mark.scenario("G29")
-def test_system_name_at_the_top() -> None:
+def test_only_the_top_level_system_name_is_set() -> None:
     """With TopLevel only the member of the outermost object changes."""
-    after = patching.set_system_name(BEFORE, 'q"\\é', "TopLevel")
-    assert after.content == BEFORE.replace(
+    edited = patching.set_system_name(BEFORE, 'q"\\é', "TopLevel")
+    assert edited.content == BEFORE.replace(
         b'"systemName" : "old"', '"systemName" : "q\\"\\\\é"'.encode()
     )
-    assert after.replaced == 1
+    assert edited.replaced == 1
     assert patching.set_system_name(b'[{"systemName": "x"}]', "y", "TopLevel").replaced == 0
 
 
-def test_two_system_names_in_one_object() -> None:
-    """Which of them counts nobody knows, so the file is refused."""
+def test_two_system_names_in_one_object_are_refused() -> None:
+    """Which of them the gateway reads is undefined."""
     with pytest.raises(InvalidJson, match="twice"):
         patching.set_system_name(b'{"systemName": "a", "systemName": "b"}', "c", "AnyDepth")
 
@@ -60,7 +60,9 @@ def test_two_system_names_in_one_object() -> None:
         ("", "", "area1"),
     ],
 )
-def test_the_value_of_the_system_name(annotation: str, name_template: str, name: str) -> None:
+def test_the_system_name_is_chosen_by_precedence(
+    annotation: str, name_template: str, name: str
+) -> None:
     """The annotation wins over the template, which wins over the gateway's name."""
     assert patching.choose_system_name(annotation, name_template, VARIABLES) == name
 
@@ -81,25 +83,25 @@ def test_the_value_of_the_system_name(annotation: str, name_template: str, name:
         (b"[]", "x", b"[]"),
     ],
 )
-def test_fields(content: bytes, text: str, result: bytes) -> None:
-    """A field replaces what is there and keeps its type where the text allows it."""
-    after = patching.set_fields(content, [FieldValue(("a", "b"), text)])
-    assert after.content == result
-    assert after.warnings == ()
+def test_a_field_keeps_its_type(content: bytes, text: str, result: bytes) -> None:
+    """An existing value is replaced and keeps its type where the text allows it."""
+    edited = patching.set_fields(content, [FieldValue(("a", "b"), text)])
+    assert edited.content == result
+    assert edited.warnings == ()
 
 
 @pytest.mark.parametrize("value", [b"{}", b"[1]", b"null"])
-def test_fields_that_are_left_alone(value: bytes) -> None:
-    """What is no string, number or boolean stays, with a warning."""
+def test_a_field_that_is_not_a_scalar_is_not_changed(value: bytes) -> None:
+    """A value that is not a string, number or boolean stays, with a warning."""
     content = b'{"a": ' + value + b', "b": "x"}'
     fields = [FieldValue(("a",), "1"), FieldValue(("b",), "y")]
-    after = patching.set_fields(content, fields)
-    assert after.content == content.replace(b'"x"', b'"y"')
-    assert after.warnings == (".a is not a string, number or boolean; not changed",)
+    edited = patching.set_fields(content, fields)
+    assert edited.content == content.replace(b'"x"', b'"y"')
+    assert edited.warnings == (".a is not a string, number or boolean; not changed",)
 
 
 def test_fields_are_resolved_once_per_gateway() -> None:
-    """Paths are parsed and templates rendered before any file is looked at."""
+    """Paths are parsed and templates rendered before any file is read."""
     fields = [FieldRule(".a[0]", "{{.GatewayName}}"), FieldRule(".b", "c")]
     assert patching.resolve_fields(fields, VARIABLES) == (
         FieldValue(("a", 0), "area1"),
@@ -111,7 +113,7 @@ def test_fields_are_resolved_once_per_gateway() -> None:
         patching.resolve_fields([FieldRule(".a[-]", "x")], VARIABLES)
 
 
-def test_a_double_name_on_a_fields_path() -> None:
-    """It is refused, as nobody knows which of the two the gateway takes."""
+def test_a_duplicate_name_on_a_fields_path_is_refused() -> None:
+    """Which of the two the gateway reads is undefined."""
     with pytest.raises(InvalidJson, match="twice"):
         patching.set_fields(b'{"a": 1, "a": 2}', [FieldValue(("a",), "3")])

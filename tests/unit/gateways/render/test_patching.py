@@ -26,13 +26,13 @@ from windlass.gateways.render.patching import FilePatch, MappingPatches
         ("\ud800", b'"\\ud800"'),
     ],
 )
-def test_values(text: str, raw: bytes) -> None:
-    """JSON is written as it is spelled, all else as a string."""
+def test_patch_values_are_json_or_strings(text: str, raw: bytes) -> None:
+    """Valid JSON is written unchanged, anything else as a string."""
     assert patching.encode_value(text) == raw
 
 
-def test_order() -> None:
-    """Patches apply in list order, and within one a parent before its children."""
+def test_patches_apply_in_order() -> None:
+    """In list order, and within one patch a parent before its children."""
     patches = [
         FilePatch("", {".a.b": "1", ".a": "{}", ".list[-]": "x"}),
         FilePatch("", {".list[-]": "y"}),
@@ -41,8 +41,8 @@ def test_order() -> None:
     assert patching.apply_patches(content, patches) == b'{"list": ["x","y"], "a": {"b": 1}}'
 
 
-def test_selection() -> None:
-    """A glob means files below the destination, an empty one the mapped file alone."""
+def test_a_glob_selects_files_below_the_destination() -> None:
+    """An empty glob selects the mapped file alone."""
     deep, top, own = FilePatch("**/config.json"), FilePatch("*.json"), FilePatch("")
     patches = MappingPatches([deep, top, own])
     assert patches.for_file("config.json") == (deep, top)
@@ -54,13 +54,13 @@ def test_selection() -> None:
 @pytest.mark.parametrize(
     "patch", [FilePatch("!a"), FilePatch("a", {"b": "1"}), FilePatch("", {".a[": "1"})]
 )
-def test_malformed_patches(patch: FilePatch) -> None:
-    """A bad glob or path is found before any file is looked at."""
+def test_malformed_patches_are_refused(patch: FilePatch) -> None:
+    """An invalid glob or path is refused before any file is read."""
     with pytest.raises(ValueError, match=r"pattern|path"):
         MappingPatches([patch])
 
 
-def test_a_target_that_is_no_json() -> None:
-    """Patching a text file is refused with a place."""
+def test_a_target_that_is_not_json_is_refused() -> None:
+    """Patching a text file is refused with a position."""
     with pytest.raises(InvalidJson, match="line 1, column 1"):
         patching.apply_patches(b"hello", [FilePatch("", {".a": "1"})])

@@ -36,8 +36,8 @@ VARIABLES = TemplateVariables(
         ("{{.Vars.x}}", "{{.Namespace}}"),
     ],
 )
-def test_rendering(text: str, result: str) -> None:
-    """Holes are filled once, everything else stays."""
+def test_expressions_are_replaced_once(text: str, result: str) -> None:
+    """All other text stays."""
     assert template.render(text, VARIABLES) == result
     assert template.render_bytes(text.encode(), VARIABLES) == result.encode()
 
@@ -63,45 +63,45 @@ def test_rendering(text: str, result: str) -> None:
         ("{{{.Namespace}}}", 1, "invalid expression"),
     ],
 )
-def test_refusals(text: str, line: int, words: str) -> None:
-    """An error says on which line, what is wrong and what could stand there."""
+def test_invalid_templates_are_refused(text: str, line: int, words: str) -> None:
+    """The error has the line, the cause and what is allowed instead."""
     with pytest.raises(TemplateError) as caught:
         template.render(text, VARIABLES)
     assert caught.value.line == line
     assert words in caught.value.message
 
 
-def test_contents_must_be_text() -> None:
-    """A NUL byte or invalid UTF-8 in a templated file is an error with its line."""
+def test_a_templated_file_must_be_text() -> None:
+    """A NUL byte or invalid UTF-8 is an error with its line."""
     for content in (b"a\nb\0", b"a\n\xff"):
         with pytest.raises(TemplateError, match=r"line 2: .*`template`"):
             template.render_bytes(content, VARIABLES)
 
 
 def test_a_byte_order_mark_stays() -> None:
-    """BOM and line ends of a templated file survive."""
+    """BOM and line endings of a templated file are preserved."""
     content = b"\xef\xbb\xbfa\r\n{{.Namespace}}\r\n"
     assert template.render_bytes(content, VARIABLES) == b"\xef\xbb\xbfa\r\nplant\r\n"
 
 
-def test_a_value_that_is_no_unicode_is_refused() -> None:
-    """What cannot be written as UTF-8 is an error, not a crash."""
+def test_a_value_that_is_not_unicode_is_refused() -> None:
+    """A value that UTF-8 cannot encode is an error, not a crash."""
     with pytest.raises(TemplateError, match=r"line 2: .*Unicode"):
         template.render_bytes(b"a\n{{.Vars.x}}", TemplateVariables(vars={"x": "\ud800"}))
 
 
 def test_the_result_is_bounded() -> None:
-    """A small file cannot become a big one."""
+    """A small file cannot become a large one."""
     variables = TemplateVariables(vars={"big": "x" * 40_000})
     assert len(template.render("{{.Vars.big}}", variables)) == 40_000
     with pytest.raises(TemplateError, match=r"line 2: .*4 times"):
         template.render("{{.Vars.big}}\n{{.Vars.big}}", variables)
 
 
-def test_every_name_is_known() -> None:
-    """Each name of the specification has a field, and each field but the maps a name."""
+def test_every_variable_has_a_name() -> None:
+    """Each name of the specification has a field, and each field except the maps has a name."""
     assert set(VARIABLE_NAMES.values()) | {"labels", "vars"} == set(
         TemplateVariables.__dataclass_fields__
     )
-    everything = TemplateVariables(**dict.fromkeys(VARIABLE_NAMES.values(), 7))
-    assert {everything.value(name) for name in VARIABLE_NAMES} == {"7"}
+    variables = TemplateVariables(**dict.fromkeys(VARIABLE_NAMES.values(), 7))
+    assert {variables.value(name) for name in VARIABLE_NAMES} == {"7"}
