@@ -1,4 +1,4 @@
-"""What a pass says: the order of reasons, and what stands beside Ready."""
+"""The outcome of a reconcile: the order of reasons, and the conditions besides Ready."""
 
 from __future__ import annotations
 
@@ -23,36 +23,42 @@ from windlass.runtime.outcome import Outcome
 SOURCE = CommitSource(COMMIT, "main", "https://h/x")
 
 
-def _fleet(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
-    ones = [discovered_gateway(f"g{number}", **changes) for number in range(len(said))]
+def _fleet(*report_changes: dict[str, Any] | None, **changes: Any) -> FleetStatus:
+    gateways = [
+        discovered_gateway(f"g{number}", **changes) for number in range(len(report_changes))
+    ]
     reports = {
-        one.observed_pod.uid: synced_report(one, **words)
-        for one, words in zip(ones, said, strict=True)
-        if words is not None
+        gateway.observed_pod.uid: synced_report(gateway, **fields)
+        for gateway, fields in zip(gateways, report_changes, strict=True)
+        if fields is not None
     }
-    return gateway_status.fleet_status(ones, reports, GOAL)
+    return gateway_status.fleet_status(gateways, reports, GOAL)
 
 
 GOOD = Findings("h/x", SOURCE, _fleet({}, {}), due_seconds=60.0)
 
 
 def _condition(outcome: Outcome, kind: str) -> tuple[str, str]:
-    return next((one.status, one.reason) for one in outcome.conditions if one.type == kind)
+    return next(
+        (condition.status, condition.reason)
+        for condition in outcome.conditions
+        if condition.type == kind
+    )
 
 
-def test_all_is_well() -> None:
-    """Ready, and every condition beside it."""
-    found = conditions.build_outcome(GOOD)
-    assert found.ready is not None
-    assert (found.ready.status, found.ready.reason) == ("True", "SyncSucceeded")
-    assert not found.stalled
-    assert not found.reconciling
-    assert found.requeue_after == 60.0
-    assert {one.status for one in found.conditions} == {"True"}
+def test_a_healthy_sync_is_ready() -> None:
+    """Every other condition is True as well."""
+    outcome = conditions.build_outcome(GOOD)
+    assert outcome.ready is not None
+    assert (outcome.ready.status, outcome.ready.reason) == ("True", "SyncSucceeded")
+    assert not outcome.stalled
+    assert not outcome.reconciling
+    assert outcome.requeue_after == 60.0
+    assert {condition.status for condition in outcome.conditions} == {"True"}
     kinds = {"ProfilesValid", "RepoCloned", "SourceTrusted", "AllGatewaysSynced"}
-    assert {one.type for one in found.conditions} == kinds
-    assert found.fields["lastSyncCommitShort"] == COMMIT[:7]
-    assert found.fields["repoCloneStatus"] == "Cloned"
+    assert {condition.type for condition in outcome.conditions} == kinds
+    assert outcome.fields["lastSyncCommitShort"] == COMMIT[:7]
+    assert outcome.fields["repoCloneStatus"] == "Cloned"
 
 
 _AUTH = Stalled("AuthFailed", "no", after=300.0)
@@ -70,18 +76,18 @@ _ORDER: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("first", range(len(_ORDER)))
-def test_the_first_reason_speaks(first: int) -> None:
+def test_the_first_reason_is_reported(first: int) -> None:
     """Whatever else is wrong, the order of 2.5 decides."""
     findings = GOOD
     for _, changes in reversed(_ORDER[first:]):
         findings = replace(findings, **changes)
-    found = conditions.build_outcome(findings)
-    assert found.ready is not None
-    assert (found.ready.status, found.ready.reason) == ("False", _ORDER[first][0])
+    outcome = conditions.build_outcome(findings)
+    assert outcome.ready is not None
+    assert (outcome.ready.status, outcome.ready.reason) == ("False", _ORDER[first][0])
 
 
 @pytest.mark.parametrize(
-    ("changes", "stalled", "reconciling", "because", "after"),
+    ("changes", "stalled", "reconciling", "because", "requeue_after"),
     [
         ({"is_paused": True}, False, False, "", 60.0),
         ({"failure": _AUTH}, True, False, "AuthFailed", 60.0),
@@ -109,12 +115,16 @@ def test_the_first_reason_speaks(first: int) -> None:
     ],
 )
 def test_stalled_and_reconciling_follow_the_cause(
-    changes: dict[str, Any], stalled: bool, reconciling: bool, because: str, after: float
+    changes: dict[str, Any], stalled: bool, reconciling: bool, because: str, requeue_after: float
 ) -> None:
-    """Every row of the table."""
-    found = conditions.build_outcome(replace(GOOD, **changes))
-    assert (found.stalled, found.reconciling, found.because) == (stalled, reconciling, because)
-    assert found.requeue_after == after
+    """The decision table, row by row."""
+    outcome = conditions.build_outcome(replace(GOOD, **changes))
+    assert (outcome.stalled, outcome.reconciling, outcome.because) == (
+        stalled,
+        reconciling,
+        because,
+    )
+    assert outcome.requeue_after == requeue_after
 
 
 @pytest.mark.parametrize(
@@ -135,7 +145,7 @@ def test_stalled_and_reconciling_follow_the_cause(
         ),
     ],
 )
-def test_ready_names_the_commit_and_the_gateways_without_it(
+def test_ready_names_the_commit_and_the_gateways_that_wait(
     changes: dict[str, Any], message: str
 ) -> None:
     """A ref that is the commit itself is shown once."""
@@ -144,14 +154,14 @@ def test_ready_names_the_commit_and_the_gateways_without_it(
     assert ready.message == message
 
 
-def test_a_failing_look_keeps_what_was() -> None:
-    """The commit in force stays in the status; the cause is told beside it."""
-    found = conditions.build_outcome(replace(GOOD, failure=_AUTH))
-    assert found.fields["lastSyncCommit"] == COMMIT
-    assert found.fields["source"] == {"canonicalURL": "h/x", "cause": "AuthFailed"}
-    assert found.fields["repoCloneStatus"] == "Error"
-    assert _condition(found, "RepoCloned") == ("False", "CloneFailed")
-    assert _condition(found, "AllGatewaysSynced") == ("True", "SyncSucceeded")
+def test_a_failed_poll_keeps_the_published_commit() -> None:
+    """It stays in the status; the cause is reported beside it."""
+    outcome = conditions.build_outcome(replace(GOOD, failure=_AUTH))
+    assert outcome.fields["lastSyncCommit"] == COMMIT
+    assert outcome.fields["source"] == {"canonicalURL": "h/x", "cause": "AuthFailed"}
+    assert outcome.fields["repoCloneStatus"] == "Error"
+    assert _condition(outcome, "RepoCloned") == ("False", "CloneFailed")
+    assert _condition(outcome, "AllGatewaysSynced") == ("True", "SyncSucceeded")
 
 
 @pytest.mark.parametrize(
@@ -163,40 +173,42 @@ def test_a_failing_look_keeps_what_was() -> None:
         ({"api_key_problem": _KEY}, True),
     ],
 )
-def test_failures_warn_although_they_are_tried_again(changes: dict[str, Any], warns: bool) -> None:
+def test_failures_are_warnings_although_they_are_retried(
+    changes: dict[str, Any], warns: bool
+) -> None:
     """CloneFailed, SyncFailed and ApiKeyMissing are warnings; progress is not."""
-    found = conditions.build_outcome(replace(GOOD, **changes))
-    assert found.reconciling
-    assert found.warns is warns
+    outcome = conditions.build_outcome(replace(GOOD, **changes))
+    assert outcome.reconciling
+    assert outcome.warns is warns
 
 
-def test_a_pause_leaves_repo_cloned_alone() -> None:
-    """And is told as a normal event."""
-    found = conditions.build_outcome(replace(GOOD, is_paused=True))
-    assert "RepoCloned" not in {one.type for one in found.conditions}
-    assert [(one.weight, one.reason) for one in found.events] == [("Normal", "Paused")]
+def test_a_pause_does_not_change_repo_cloned() -> None:
+    """It is reported by a normal event."""
+    outcome = conditions.build_outcome(replace(GOOD, is_paused=True))
+    assert "RepoCloned" not in {item.type for item in outcome.conditions}
+    assert [(item.weight, item.reason) for item in outcome.events] == [("Normal", "Paused")]
 
 
-def test_unknown_pods_change_no_count() -> None:
-    """Neither counts nor rows nor conditions about gateways are named."""
-    found = conditions.build_outcome(replace(GOOD, fleet=None))
-    assert not {"gatewayCounts", "discoveredGateways"} & found.fields.keys()
-    assert "AllGatewaysSynced" not in {one.type for one in found.conditions}
+def test_unknown_pods_leave_the_counts_unchanged() -> None:
+    """Counts, rows and conditions of gateways are not written."""
+    outcome = conditions.build_outcome(replace(GOOD, fleet=None))
+    assert not {"gatewayCounts", "discoveredGateways"} & outcome.fields.keys()
+    assert "AllGatewaysSynced" not in {condition.type for condition in outcome.conditions}
 
 
-def test_faults_come_again_with_backoff() -> None:
-    """A passing fault is not written over a Ready that is True."""
-    found = conditions.build_outcome(replace(GOOD, step_errors=("metadata ConfigMap: Timeout",)))
-    assert found.backoff
-    assert found.transient
+def test_faults_are_retried_with_backoff() -> None:
+    """A transient fault does not replace a Ready that is True."""
+    outcome = conditions.build_outcome(replace(GOOD, step_errors=("metadata ConfigMap: Timeout",)))
+    assert outcome.backoff
+    assert outcome.transient
 
 
 def test_messages_are_bounded() -> None:
-    """A kibibyte of words is enough."""
-    found = conditions.build_outcome(replace(GOOD, problems=("x" * 5000,)))
-    assert found.ready is not None
-    assert len(found.ready.message) == 1024
-    assert all(len(one.message) <= 1024 for one in found.conditions)
+    """At most 1024 characters."""
+    outcome = conditions.build_outcome(replace(GOOD, problems=("x" * 5000,)))
+    assert outcome.ready is not None
+    assert len(outcome.ready.message) == 1024
+    assert all(len(condition.message) <= 1024 for condition in outcome.conditions)
 
 
 def _change(**changes: Any) -> StatusChange:
@@ -204,49 +216,49 @@ def _change(**changes: Any) -> StatusChange:
     return replace(base, **changes)
 
 
-def test_moved_refs_are_told() -> None:
-    """A tag that moved warns; a branch that moved does not; nothing new tells nothing."""
+def test_moved_refs_are_events() -> None:
+    """A moved tag is a warning, a moved branch is not; without a change there is no event."""
     new = CommitSource("b" * 40, "main", "https://h/x")
     tag = ResolvedRef("b" * 40, "refs/tags/main", "tag")
     branch = ResolvedRef("b" * 40, "refs/heads/main", "branch")
-    (told,) = events.derive_events(_change(source=new, resolution=tag))
-    assert (told.weight, told.reason) == ("Warning", "TagMoved")
-    assert "a" * 12 in told.message
-    (told,) = events.derive_events(_change(source=new, resolution=branch))
-    assert (told.weight, told.reason) == ("Normal", "RefUpdated")
+    (event,) = events.derive_events(_change(source=new, resolution=tag))
+    assert (event.weight, event.reason) == ("Warning", "TagMoved")
+    assert "a" * 12 in event.message
+    (event,) = events.derive_events(_change(source=new, resolution=branch))
+    assert (event.weight, event.reason) == ("Normal", "RefUpdated")
     other = CommitSource("b" * 40, "v2", "https://h/x")
-    (told,) = events.derive_events(_change(source=other, resolution=tag))
-    assert told.reason == "RefUpdated"
+    (event,) = events.derive_events(_change(source=other, resolution=tag))
+    assert event.reason == "RefUpdated"
     assert events.derive_events(_change()) == ()
     assert events.derive_events(_change(previous_source=None)) == ()
 
 
-def test_gateways_are_told_once() -> None:
-    """What the stored status says already is no news."""
-    bare = _fleet(None, agent="missing")
-    told = events.derive_events(_change(fleet=bare))
-    assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
-    assert [one.message for one in told] == [
+def test_gateways_are_reported_once() -> None:
+    """What the stored status already contains is no new event."""
+    without_sidecar = _fleet(None, agent="missing")
+    derived = events.derive_events(_change(fleet=without_sidecar))
+    assert [event.reason for event in derived] == ["GatewaysDiscovered", "MissingSidecar"]
+    assert [event.message for event in derived] == [
         "1 gateway (was 0)",
         "pod g0 has no agent container",
     ]
-    fields = conditions.build_outcome(replace(GOOD, fleet=bare)).fields
+    fields = conditions.build_outcome(replace(GOOD, fleet=without_sidecar)).fields
     stored = _stored(fields)
-    assert events.derive_events(_change(fleet=bare, status=stored)) == ()
+    assert events.derive_events(_change(fleet=without_sidecar, status=stored)) == ()
 
 
 def _transition(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str]]:
     """The events of one gateway that reported one thing, then another."""
     stored = _stored(conditions.build_outcome(replace(GOOD, fleet=_fleet(before))).fields)
-    told = events.derive_events(_change(fleet=_fleet(now), status=stored))
-    return [(one.weight, one.reason) for one in told if one.reason != "SyncCompleted"]
+    derived = events.derive_events(_change(fleet=_fleet(now), status=stored))
+    return [(event.weight, event.reason) for event in derived if event.reason != "SyncCompleted"]
 
 
 _DRIFTED = {"drift": DriftCounts(modified=1, extra=2)}
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "told"),
+    ("before", "now", "expected"),
     [
         ({"drift": DriftCounts()}, _DRIFTED, [("Warning", "GatewayFilesModified")]),
         ({}, _DRIFTED, [("Warning", "GatewayFilesModified")]),
@@ -271,20 +283,20 @@ _DRIFTED = {"drift": DriftCounts(modified=1, extra=2)}
         ({}, {"reason": "DriftRemediated"}, [("Normal", "DriftRemediated")]),
     ],
 )
-def test_single_gateways_are_told_at_transitions(
-    before: dict[str, Any], now: dict[str, Any], told: list[tuple[str, str]]
+def test_a_gateway_causes_events_at_transitions_only(
+    before: dict[str, Any], now: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """DRF-1, APP-9, SCN-4: when it begins and when it is over, not in between."""
-    assert _transition(before, now) == told
+    """DRF-1, APP-9, SCN-4: when a problem begins and when it ends, not in between."""
+    assert _transition(before, now) == expected
 
 
-def test_a_completed_sync_says_what_it_took() -> None:
-    """Files, scans and the longest time of all gateways together."""
+def test_a_completed_sync_is_an_event_with_totals() -> None:
+    """Files and scans of all gateways, and the longest duration."""
     first = {"files_changed": 3, "last_scan_result": "projects=200", "last_sync_duration": "2.5s"}
     second = {"files_changed": 4, "last_scan_result": "projects=200", "last_sync_duration": "soon"}
-    found = events.derive_events(_change(fleet=_fleet(first, second)))
-    (told,) = [one for one in found if one.reason == "SyncCompleted"]
-    assert told.message == (
+    derived = events.derive_events(_change(fleet=_fleet(first, second)))
+    (completed,) = [event for event in derived if event.reason == "SyncCompleted"]
+    assert completed.message == (
         "2 of 2 gateways synced: 7 files changed, scan projects=200, longest sync 2.5 s"
     )
 

@@ -1,4 +1,4 @@
-"""How gateways stand, and what is counted."""
+"""The status of each gateway, and how many are synced."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ MAPPINGS = (RoutingMapping("a", "projects"),)
 
 
 def _target(**profiles: RoutingProfile) -> SyncTarget:
-    wanted = Routing(profiles=profiles)
-    return SyncTarget(COMMIT, wanted, routing.hash_routing(wanted))
+    desired = Routing(profiles=profiles)
+    return SyncTarget(COMMIT, desired, routing.hash_routing(desired))
 
 
 def _fleet(
     *rows: tuple[DiscoveredGateway, AgentReport | None], goal: SyncTarget = GOAL
 ) -> FleetStatus:
-    reports = {one.observed_pod.uid: said for one, said in rows if said is not None}
-    return gateway_status.fleet_status([one for one, _ in rows], reports, goal)
+    reports = {gateway.observed_pod.uid: report for gateway, report in rows if report is not None}
+    return gateway_status.fleet_status([gateway for gateway, _ in rows], reports, goal)
 
 
-ONE = discovered_gateway("one")
+GATEWAY = discovered_gateway("one")
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,20 @@ ONE = discovered_gateway("one")
         ({"sync_status": "Error", "reason": "DiskFull"}, "Error", False),
     ],
 )
-def test_synced_means_commit_and_routing_of_this_pod(
+def test_synced_means_the_commit_and_routing_of_this_pod(
     changes: dict[str, Any], status: str, counts: bool
 ) -> None:
-    """Anything else is not counted, and shown as what it is."""
-    found = _fleet((ONE, synced_report(ONE, **changes)))
-    assert found.gateways[0].status == status
-    assert found.synced == counts
-    assert found.all_synced is counts
+    """Any other report is not counted, and shown with its own status."""
+    fleet = _fleet((GATEWAY, synced_report(GATEWAY, **changes)))
+    assert fleet.gateways[0].status == status
+    assert fleet.synced == counts
+    assert fleet.all_synced is counts
 
 
-def test_without_a_commit_nobody_is_synced() -> None:
-    """An empty report does not match an empty wish."""
+def test_without_a_commit_no_gateway_is_synced() -> None:
+    """An empty report does not match an empty target."""
     goal = SyncTarget("", GOAL.routing, GOAL.routing_hash)
-    assert _fleet((ONE, synced_report(ONE, goal)), goal=goal).synced == 0
+    assert _fleet((GATEWAY, synced_report(GATEWAY, goal)), goal=goal).synced == 0
 
 
 @pytest.mark.parametrize(
@@ -69,61 +69,70 @@ def test_without_a_commit_nobody_is_synced() -> None:
         ({"profile": "nowhere"}, "Error", "NoRouting"),
     ],
 )
-def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reason: str) -> None:
-    """What is broken in the pod is told, whatever was reported before."""
-    one = discovered_gateway("one", **changes)
-    (row,) = _fleet((one, synced_report(one))).gateways
+def test_the_state_of_the_pod_overrides_the_report(
+    changes: dict[str, Any], status: str, reason: str
+) -> None:
+    """A problem of the pod is shown, whatever was reported before."""
+    gateway = discovered_gateway("one", **changes)
+    (row,) = _fleet((gateway, synced_report(gateway))).gateways
     assert (row.status, row.reason) == (status, reason)
     assert not row.is_synced
     assert row.message
 
 
-def test_an_unreadable_report_is_said_to_be_one() -> None:
-    """It is told apart from none at all."""
-    (row,) = gateway_status.fleet_status([ONE], {ONE.observed_pod.uid: None}, GOAL).gateways
+def test_an_invalid_report_is_shown_as_invalid() -> None:
+    """It is distinguished from a missing one."""
+    (row,) = gateway_status.fleet_status([GATEWAY], {GATEWAY.observed_pod.uid: None}, GOAL).gateways
     assert "report is invalid" in row.message
-    (row,) = gateway_status.fleet_status([ONE], {}, GOAL).gateways
+    (row,) = gateway_status.fleet_status([GATEWAY], {}, GOAL).gateways
     assert row.message == "waiting for the agent's first report"
 
 
-def test_dry_runs_and_pauses_are_left_out() -> None:
-    """With none but them all is well; with nobody at all it is not."""
+def test_dry_runs_and_paused_profiles_are_not_counted() -> None:
+    """With no others all gateways are synced; with no gateways at all they are not."""
     goal = _target(
         dry=RoutingProfile(MAPPINGS, dry_run=True), held=RoutingProfile(MAPPINGS, paused=True)
     )
-    dry, held = discovered_gateway("a", profile="dry"), discovered_gateway("b", profile="held")
-    found = _fleet((dry, synced_report(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
-    assert found.all_synced
-    assert found.message == "0 of 0 gateways synced (1 dry-run, 1 paused)"
-    assert [row.status for row in found.gateways] == ["DryRun", "Paused"]
+    dry, paused = discovered_gateway("a", profile="dry"), discovered_gateway("b", profile="held")
+    fleet = _fleet((dry, synced_report(dry, goal, sync_status="DryRun")), (paused, None), goal=goal)
+    assert fleet.all_synced
+    assert fleet.message == "0 of 0 gateways synced (1 dry-run, 1 paused)"
+    assert [row.status for row in fleet.gateways] == ["DryRun", "Paused"]
     assert not _fleet().all_synced
 
 
-def test_the_message_names_what_is_missing() -> None:
-    """Counts that are zero are not spoken of."""
-    bare, old = discovered_gateway("bare", agent="missing"), discovered_gateway("old")
-    found = _fleet(
-        (ONE, synced_report(ONE)), (bare, None), (old, synced_report(old, degraded=True))
+def test_the_message_counts_problems() -> None:
+    """Counts of zero are left out."""
+    without_sidecar, degraded = (
+        discovered_gateway("bare", agent="missing"),
+        discovered_gateway("old"),
     )
-    assert found.message == "2 of 3 gateways synced (1 missing sidecar, 1 degraded)"
-    assert found.missing_sidecar == ("bare",)
-    assert [one.gateway.name for one in found.failing] == ["bare"]
+    fleet = _fleet(
+        (GATEWAY, synced_report(GATEWAY)),
+        (without_sidecar, None),
+        (degraded, synced_report(degraded, degraded=True)),
+    )
+    assert fleet.message == "2 of 3 gateways synced (1 missing sidecar, 1 degraded)"
+    assert fleet.missing_sidecar == ("bare",)
+    assert [status.gateway.name for status in fleet.failing] == ["bare"]
 
 
-def test_rows_repeat_what_the_agent_said() -> None:
-    """With the limits of the status."""
-    said = synced_report(ONE, drift=DriftCounts(1, 2, 3), degraded=True, projects_synced=("x",))
-    (row,) = summary.status_rows(_fleet((ONE, said)))
+def test_rows_contain_the_report() -> None:
+    """Within the limits of the status."""
+    report = synced_report(
+        GATEWAY, drift=DriftCounts(1, 2, 3), degraded=True, projects_synced=("x",)
+    )
+    (row,) = summary.status_rows(_fleet((GATEWAY, report)))
     assert row["podUID"] == "uid-one"
     assert row["servicePath"] == "services/a"
     assert row["drift"] == {"modified": 1, "missing": 2, "extra": 3}
     assert row["degraded"] is True
     many = [discovered_gateway(f"g{n:03d}") for n in range(300)]
-    assert len(summary.status_rows(_fleet(*((one, None) for one in many)))) == 256
+    assert len(summary.status_rows(_fleet(*((gateway, None) for gateway in many)))) == 256
 
 
-def test_the_moment_all_had_it_is_kept() -> None:
-    """It moves only when all have reached something new."""
+def test_the_time_of_the_first_full_sync_is_kept() -> None:
+    """It moves only when all gateways have a new commit or routing."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     later = now + timedelta(hours=1)
     first = summary.next_first_synced(None, "c1", "h", all_synced=True, now=now)

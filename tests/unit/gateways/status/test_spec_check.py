@@ -1,4 +1,4 @@
-"""Rules that the API server cannot check."""
+"""Rules for a spec that the API server cannot check."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _mapping(**changes: Any) -> dict[str, Any]:
     return {"profiles": {"p": {"mappings": [{"source": "a", "destination": "b", **changes}]}}}
 
 
-def test_the_least_spec_has_no_problem() -> None:
-    """Nothing to complain about."""
+def test_a_minimal_spec_has_no_problem() -> None:
+    """Nor does one with templates in a destination."""
     assert _problems() == ()
     assert _problems(**_mapping(destination="projects/{{.GatewayName}}/{{.Labels.x}}")) == ()
 
@@ -31,7 +31,7 @@ def test_the_least_spec_has_no_problem() -> None:
     "destination", ["db", "db/x", "./var//log", "config/local", "a/.resources/b", "x.idb"]
 )
 def test_protected_destinations_are_refused(destination: str) -> None:
-    """V9, with the place of the mapping."""
+    """V9, with the path of the mapping in the spec."""
     (problem,) = _problems(**_mapping(destination=destination))
     assert problem.startswith("profiles.p.mappings[0].destination")
     (problem,) = _problems(additionalFiles=[{"source": "a", "dest": destination}])
@@ -39,8 +39,8 @@ def test_protected_destinations_are_refused(destination: str) -> None:
 
 
 @pytest.mark.parametrize("destination", ["plant", "./plant/x"])
-def test_the_operator_may_protect_more(destination: str) -> None:
-    """PRO-1: paths of a setting are refused like the constant ones, neighbours are not."""
+def test_the_operator_may_protect_more_paths(destination: str) -> None:
+    """PRO-1: configured paths are refused like the constant ones; similar names are not."""
 
     def problems(**spec: Any) -> tuple[str, ...]:
         return spec_check.find_problems(
@@ -54,10 +54,10 @@ def test_the_operator_may_protect_more(destination: str) -> None:
     assert problems(**_mapping(destination="plants")) == ()
 
 
-def test_templates_may_stand_in_patches_and_additional_files() -> None:
-    """What some gateway can render is no problem."""
+def test_templates_are_allowed_in_patches_and_additional_files() -> None:
+    """A template that some gateway can render is no problem."""
     patch = {"file": "{{.Vars.a}}/*.json", "set": {".x": "{{.GatewayName}}", ".y": '{"a":{}}'}}
-    found = _problems(
+    problems = _problems(
         profiles={
             "p": {
                 "mappings": [{"source": "a", "destination": "b", "patches": [patch]}],
@@ -66,7 +66,7 @@ def test_templates_may_stand_in_patches_and_additional_files() -> None:
         },
         additionalFiles=[{"source": "{{.SiteNumber}}", "dest": "x/{{.GatewayName}}"}],
     )
-    assert found == ()
+    assert problems == ()
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_templates_may_stand_in_patches_and_additional_files() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(spec: dict[str, Any], words: str) -> None:
-    """Where it stands, in words of the manifest."""
-    found = _problems(**spec)
-    assert len(found) == 1
-    assert words in found[0]
+def test_an_invalid_field_is_named(spec: dict[str, Any], words: str) -> None:
+    """By its path in the spec."""
+    problems = _problems(**spec)
+    assert len(problems) == 1
+    assert words in problems[0]
 
 
-def test_too_much_is_refused() -> None:
-    """A routing that no ConfigMap should carry."""
+def test_a_routing_that_is_too_large_is_refused() -> None:
+    """It would not fit into a ConfigMap."""
     mapping = {
         "source": "a",
         "destination": "b",
@@ -114,8 +114,8 @@ def test_too_much_is_refused() -> None:
     assert "bytes" in problem
 
 
-def test_five_problems_are_shown() -> None:
-    """The rest is counted."""
+def test_at_most_five_problems_are_listed() -> None:
+    """The others are counted."""
     assert spec_check.join_problems(("a",)) == "a"
     text = spec_check.join_problems(tuple("abcdefg"))
     assert text == "a; b; c; d; e; and 2 more"
@@ -124,26 +124,26 @@ def test_five_problems_are_shown() -> None:
 @pytest.mark.parametrize(
     "url", ["file:///srv/x.git", "http://example.com/x", "git://example.com/x", "ext::sh"]
 )
-def test_addresses_that_must_not_be_used(url: str) -> None:
-    """InvalidSpec, and a later look because an administrator may allow the host."""
+def test_insecure_and_local_addresses_are_refused(url: str) -> None:
+    """InvalidSpec, and a later retry because an administrator may allow the host."""
     with pytest.raises(Stalled) as caught:
         spec_check.check_remote(url, GitSettings())
     assert caught.value.reason == "InvalidSpec"
     assert caught.value.after == 300.0
 
 
-def test_a_listed_host_may_be_insecure() -> None:
-    """The administrator's word counts."""
+def test_an_allowed_host_may_be_insecure() -> None:
+    """If the administrator lists it."""
     for listed, url in (
         ("example.com", "http://example.com/x"),
         ("example.com:3000", "http://example.com:3000/x"),
     ):
-        allowed = GitSettings(insecure_hosts=frozenset({listed}))
-        assert spec_check.check_remote(url, allowed).scheme == "http"
+        settings = GitSettings(insecure_hosts=frozenset({listed}))
+        assert spec_check.check_remote(url, settings).scheme == "http"
 
 
-def test_while_nobody_is_asked_the_way_does_not_matter() -> None:
-    """A pause is told whatever the transport; an address nobody understands is not."""
+def test_while_paused_the_transport_does_not_matter() -> None:
+    """An address that cannot be parsed is still refused."""
     assert spec_check.parse_remote("http://h/x.git").host == "h"
     with pytest.raises(Stalled):
         spec_check.parse_remote("https://user:pass@h/x.git")
