@@ -7,8 +7,8 @@ import pytest
 from windlass.gateways.tree import gateway_pod
 
 
-def test_pairs_are_read() -> None:
-    """One pair per line, quoted as Go does it."""
+def test_pairs_are_parsed() -> None:
+    """One pair per line, quoted as Go quotes."""
     text = 'a="1"\nignition-sync.io/service-path="services/site"\nempty=""\n'
     assert gateway_pod.parse_downward_file(text) == {
         "a": "1",
@@ -28,12 +28,12 @@ def test_pairs_are_read() -> None:
         ("ünïcode = x", "ünïcode = x"),
     ],
 )
-def test_escapes_are_undone(quoted: str, plain: str) -> None:
+def test_escapes_are_decoded(quoted: str, plain: str) -> None:
     """Every escape that Go writes."""
     assert gateway_pod.parse_downward_file(f'a="{quoted}"') == {"a": plain}
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "a", "a=b", '="x"', 'a="x', 'a="x\\"', 'a b="x"'])
-def test_what_is_no_pair_is_left_out(text: str) -> None:
-    """Half a file is no error."""
+def test_lines_that_are_not_pairs_are_skipped(text: str) -> None:
+    """A partly written file is not an error."""
     assert gateway_pod.parse_downward_file(text + '\ngood="1"') == {"good": "1"}

@@ -1,4 +1,4 @@
-"""How a gateway's tree differs from what we left."""
+"""How a gateway's tree differs from the last sync."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANIFEST = Manifest(
 
 
 def test_only_touched_files_are_hashed() -> None:
-    """DRF-1: a full check hashes all that are there."""
+    """DRF-1: a full check hashes all existing files."""
     touched = {**STATS, "b": FileStat(1, 77, 1)}
     assert live_tree.drift_suspects(MANIFEST, STATS) == ()
     assert live_tree.drift_suspects(MANIFEST, touched) == ("b",)
@@ -33,17 +33,17 @@ def test_only_touched_files_are_hashed() -> None:
 
 
 @pytest.mark.scenario("G47")
-def test_modified_missing_and_extra_files_are_told_apart() -> None:
-    """A touched file with our content is no drift."""
+def test_modified_missing_and_extra_files_are_distinguished() -> None:
+    """A touched file with equal content is not drift."""
     hashes = {"a": "sha a", "b": "other", "r/resource.json": "stamped"}
-    found = live_tree.find_drift(MANIFEST, STATS, hashes, ["x", "a"], stamped={"r/resource.json"})
-    assert found == FileDrift(("b",), ("gone",), ("x",), ("r/resource.json",))
-    assert found.has_drift
+    drift = live_tree.find_drift(MANIFEST, STATS, hashes, ["x", "a"], stamped={"r/resource.json"})
+    assert drift == FileDrift(("b",), ("gone",), ("x",), ("r/resource.json",))
+    assert drift.has_drift
     assert not FileDrift(noise=("r/resource.json",)).has_drift
 
 
 @pytest.mark.parametrize(
-    ("theirs", "expected"),
+    ("live", "expected"),
     [
         (b'{"attributes":{"lastModification":{"actor":"x"},"e":1},"version":1}', True),
         (b'{"version":1,"attributes":{"e":1,"lastModificationSignature":"z"}}', True),
@@ -55,7 +55,7 @@ def test_modified_missing_and_extra_files_are_told_apart() -> None:
     ],
 )
 @pytest.mark.scenario("G47")
-def test_the_gateways_own_stamps_are_noise(theirs: bytes, expected: bool) -> None:
-    """DRF-2: nothing but attributes.lastModification* may differ."""
-    ours = b'{"version":1,"attributes":{"lastModificationSignature":"a","e":1}}'
-    assert live_tree.differs_in_stamps_only(ours, theirs) is expected
+def test_the_gateways_own_stamps_are_noise(live: bytes, expected: bool) -> None:
+    """DRF-2: only attributes.lastModification* may differ."""
+    synced = b'{"version":1,"attributes":{"lastModificationSignature":"a","e":1}}'
+    assert live_tree.differs_in_stamps_only(synced, live) is expected

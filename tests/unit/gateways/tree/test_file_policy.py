@@ -1,4 +1,4 @@
-"""Nothing strange passes from a listing to a disk."""
+"""Unsafe files of a commit never reach a gateway."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PLAIN = Entry(0o100644, "1")
 
 
 @pytest.mark.parametrize(
-    ("mode", "what"),
+    ("mode", "description"),
     [(0o120000, "symbolic link"), (0o160000, "submodule"), (0o040000, "unknown file mode 40000")],
 )
 @pytest.mark.scenario("G37")
-def test_links_and_submodules_are_refused(mode: int, what: str) -> None:
-    """Only plain files are brought over, and the finding names the path and the fix."""
-    with pytest.raises(SyncRefused, match=what) as caught:
+def test_links_and_submodules_are_refused(mode: int, description: str) -> None:
+    """Only regular files are synced; the error names the path and the fix."""
+    with pytest.raises(SyncRefused, match=description) as caught:
         file_policy.check_files({"a/ok": PLAIN, "a/key": Entry(mode, "1")})
     assert (caught.value.reason, caught.value.path) == ("UnsafePath", "a/key")
     assert "excludePatterns" in caught.value.message
@@ -45,8 +45,8 @@ def test_links_and_submodules_are_refused(mode: int, what: str) -> None:
         "bad\udcff",
     ],
 )
-def test_odd_names_are_refused(path: str) -> None:
-    """PRO-4: every component is a name that any file system can hold."""
+def test_unsafe_names_are_refused(path: str) -> None:
+    """PRO-4: every component is a name that any file system can store."""
     with pytest.raises(SyncRefused) as caught:
         file_policy.check_files({path: PLAIN})
     assert (caught.value.reason, caught.value.path) == ("UnsafePath", path)
@@ -54,23 +54,23 @@ def test_odd_names_are_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["MQTT Engine/tags.json", "ü/é", "n" * 255, "x/.gitignore", "~"])
-def test_ordinary_names_pass(path: str) -> None:
-    """Blanks, letters of any script and dots are fine."""
+def test_ordinary_names_are_accepted(path: str) -> None:
+    """Blanks, letters of any script and dots are allowed."""
     file_policy.check_files({path: PLAIN})
 
 
 @pytest.mark.parametrize(
-    ("one", "two"), [("a/View", "a/view"), ("e\u0301", "\u00e9"), ("stra\u00dfe", "STRASSE")]
+    ("first", "second"), [("a/View", "a/view"), ("e\u0301", "\u00e9"), ("stra\u00dfe", "STRASSE")]
 )
 @pytest.mark.scenario("G37")
-def test_names_that_fold_to_one_are_refused(one: str, two: str) -> None:
-    """A file system without case, or with another Unicode form, would hold one of them."""
+def test_names_that_fold_to_the_same_name_are_refused(first: str, second: str) -> None:
+    """Some file systems ignore case or Unicode form and would store only one of them."""
     with pytest.raises(SyncRefused, match="only in case or Unicode form"):
-        file_policy.check_files({one: PLAIN, two: PLAIN})
+        file_policy.check_files({first: PLAIN, second: PLAIN})
 
 
 def test_too_many_files_are_refused() -> None:
-    """The cap is on what one gateway gets."""
+    """The cap applies to the files of one gateway."""
     files = {f"f{number}": PLAIN for number in range(4)}
     file_policy.check_files(files, Caps(max_files=4))
     with pytest.raises(SyncRefused, match="maxFiles is 3") as caught:
@@ -78,8 +78,8 @@ def test_too_many_files_are_refused() -> None:
     assert caught.value.reason == "TooLarge"
 
 
-def test_sizes_are_capped_one_by_one_and_together() -> None:
-    """The message names the file to look at."""
+def test_file_sizes_and_their_total_are_capped() -> None:
+    """The message names the file."""
     caps = Caps(max_file_bytes=10, max_total_bytes=15)
     file_policy.check_sizes({"a": 10, "b": 5}, caps)
     with pytest.raises(SyncRefused, match="a has 11 bytes"):
@@ -89,8 +89,8 @@ def test_sizes_are_capped_one_by_one_and_together() -> None:
 
 
 @pytest.mark.scenario("G37")
-def test_a_pointer_to_large_file_storage_is_refused() -> None:
-    """The pointer would break the gateway as surely as a missing file."""
+def test_a_git_lfs_pointer_is_refused() -> None:
+    """A gateway cannot read the pointer in place of the file."""
     file_policy.check_content("a", b"version 1")
     with pytest.raises(SyncRefused, match="Git LFS") as caught:
         file_policy.check_content("a/b.png", b"version https://git-lfs.github.com/spec/v1\noid")

@@ -1,4 +1,4 @@
-"""What patterns mean, by example."""
+"""What glob patterns match, by example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENGINE = "config/resources/core/ignition/tag-definition/MQTT Engine"
 @pytest.mark.scenario("G26")
 @pytest.mark.parametrize("pattern", ["**/tag-*/MQTT Engine/", "**/tag-*/MQTT Engine"])
 def test_a_directory_covers_its_subtree(pattern: str) -> None:
-    """With and without the slash, all below a matched directory is covered, nothing beside it."""
+    """With and without the slash, all below a matched directory is covered, and nothing else."""
     excludes = GlobSet([pattern])
     assert excludes.match(f"{ENGINE}/a/tags.json") == pattern
     assert excludes.match(ENGINE, is_dir=True) == pattern
@@ -22,7 +22,7 @@ def test_a_directory_covers_its_subtree(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "yes", "no"),
+    ("pattern", "matching", "not_matching"),
     [
         ("*.idb", [".idb", "a.idb"], ["a/b.idb", "a.idb2"]),
         ("**/*.idb*", ["x.idb", "a/b/x.idb.bak"], ["a/idb"]),
@@ -49,15 +49,17 @@ def test_a_directory_covers_its_subtree(pattern: str) -> None:
         ("a*a", ["aa", "aba"], ["a"]),
     ],
 )
-def test_rules(pattern: str, yes: list[str], no: list[str]) -> None:
-    """The rules of bash, for files."""
+def test_patterns_match_like_bash(
+    pattern: str, matching: list[str], not_matching: list[str]
+) -> None:
+    """For files."""
     glob = globs.compile_glob(pattern)
-    assert [path for path in yes if not glob.matches(path)] == []
-    assert [path for path in no if glob.matches(path)] == []
+    assert [path for path in matching if not glob.matches(path)] == []
+    assert [path for path in not_matching if glob.matches(path)] == []
 
 
-def test_directories() -> None:
-    """A trailing slash asks for a directory; a final `**` means its parent if that is one."""
+def test_a_trailing_slash_matches_directories_only() -> None:
+    """A final `**` also matches its parent directory."""
     assert globs.compile_glob("a/").matches("a", is_dir=True)
     assert not globs.compile_glob("a/").matches("a")
     assert globs.compile_glob("a/**").matches("a", is_dir=True)
@@ -66,15 +68,15 @@ def test_directories() -> None:
     assert not globs.compile_glob("**/").matches("a")
 
 
-def test_the_first_pattern_counts() -> None:
-    """A path belongs to the first of its patterns, be it by a directory above or by itself."""
+def test_the_first_matching_pattern_is_returned() -> None:
+    """Whether it matches the path itself or a directory above it."""
     patterns = GlobSet(["**/x", "a/", "**"])
     assert patterns.match("a/b") == "a/"
     assert patterns.match("a/x") == "**/x"
     assert patterns.match("c") == "**"
 
 
-def test_unused_patterns() -> None:
+def test_unused_patterns_are_listed() -> None:
     """A pattern is used when it covers a file, even if an earlier one covers it too."""
     patterns = GlobSet(["a/", "**/b", "c", "**/.git/"])
     assert patterns.unused(["a/b", "d"]) == ("c", "**/.git/")
@@ -82,16 +84,16 @@ def test_unused_patterns() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["", "!a", "a\nb", "a\x7f", "x" * 1025])
-def test_refused_patterns(pattern: str) -> None:
-    """Negation, control characters, nothing and too much are refused."""
+def test_invalid_patterns_are_refused(pattern: str) -> None:
+    """Negation, control characters, empty and overlong patterns."""
     with pytest.raises(ValueError, match="pattern"):
         globs.check_pattern(pattern)
     with pytest.raises(ValueError, match="pattern"):
         GlobSet([pattern])
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers stay right when the memory is thrown away between two names."""
+def test_the_cache_of_states_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results stay correct when it is cleared between two paths."""
     monkeypatch.setattr(globs, "_MAX_CACHED_STATES", 2)
     patterns = GlobSet(["a/*/c/", "**/d"])
     paths = ["a/b/c/x", "a/b/e", "q/d", "a/b/c/d", "r/s/t"]
@@ -100,8 +102,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_hostile_patterns_cost_little() -> None:
-    """Patterns that are exponential for a backtracking matcher answer at once."""
+def test_hostile_patterns_are_matched_fast() -> None:
+    """Patterns that take a backtracking matcher exponential time."""
     assert not globs.compile_glob("*a" * 500).matches("a" * 254 + "b")
     assert not globs.compile_glob("**/a/" * 200 + "b").matches("a/" * 100 + "c")
     assert not globs.compile_glob("*").matches("a" * 100_000)

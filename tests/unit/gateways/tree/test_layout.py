@@ -1,4 +1,4 @@
-"""What every path should be made of."""
+"""What every path of a gateway is made of."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CORE = "config/resources/core"
 MODE = "config/resources/prd"
 
 
-def _laid(
+def _build_layout(
     files: dict[str, bytes],
     *mappings: PathMapping,
     excludes: tuple[str, ...] = (),
@@ -38,47 +38,49 @@ def _laid(
     return build_layout(Commit(files).listing, mappings, excludes, GatewayRecipes(), **others)  # type: ignore[arg-type]
 
 
-def _convention(files: dict[str, bytes], inputs: Convention) -> Layout:
-    return _laid(files, *mapping.convention_mappings(inputs), service_path=inputs.service_path)
+def _convention_layout(files: dict[str, bytes], inputs: Convention) -> Layout:
+    return _build_layout(
+        files, *mapping.convention_mappings(inputs), service_path=inputs.service_path
+    )
 
 
 @pytest.mark.scenario("G21")
-def test_the_mode_lies_over_core() -> None:
-    """Later mappings win file by file, and what they won is told."""
-    found = _convention(SITE, Convention("services/site", "prd"))
-    sources = {path: wanted.source for path, wanted in found.files.items()}
+def test_the_mode_overrides_core() -> None:
+    """Later mappings win file by file, and overrides are listed."""
+    layout = _convention_layout(SITE, Convention("services/site", "prd"))
+    sources = {path: planned.source for path, planned in layout.files.items()}
     assert sources == {
         f"{CORE}/config-mode.json": f"services/site/{CORE}/config-mode.json",
         f"{CORE}/ignition/db/config.json": f"services/site/{MODE}/ignition/db/config.json",
         f"{CORE}/ignition/mail/config.json": f"services/site/{CORE}/ignition/mail/config.json",
         "projects/p/project.json": "services/site/projects/p/project.json",
     }
-    assert [(one.path, one.winner) for one in found.overrides] == [
+    assert [(override.path, override.winner) for override in layout.overrides] == [
         (f"{CORE}/ignition/db/config.json", f"services/site/{MODE}/ignition/db/config.json")
     ]
-    assert found.roots == (ManagedRoot(CORE, "dir"), ManagedRoot("projects", "dir"))
+    assert layout.roots == (ManagedRoot(CORE, "dir"), ManagedRoot("projects", "dir"))
 
 
 @pytest.mark.parametrize("layout", ["overlay", "native"])
-def test_an_unknown_mode_is_answered_with_the_modes_that_exist(
+def test_an_unknown_mode_is_refused_with_the_available_modes(
     layout: Literal["overlay", "native"],
 ) -> None:
-    """Bare core is not what a mistyped mode means; collections of the gateway are no modes."""
+    """A mistyped mode does not mean core alone; collections of the gateway are no modes."""
     files = {**SITE, "services/site/config/resources/external/config-mode.json": b"{}"}
     with pytest.raises(SyncRefused, match=r"available: prd$") as caught:
-        _convention(files, Convention("services/site", "devv", layout))
+        _convention_layout(files, Convention("services/site", "devv", layout))
     assert caught.value.reason == "SourceMissing"
     assert "devv not found in services/site/config/resources" in caught.value.message
     with pytest.raises(SyncRefused, match="available: no modes"):
-        _convention(SITE, Convention("services/area", "prd", layout))
+        _convention_layout(SITE, Convention("services/area", "prd", layout))
 
 
-def test_collections_that_no_mapping_covers_are_named() -> None:
-    """One warning for all of them; external, the mode and what additionalFiles map are covered."""
+def test_unmapped_collections_are_a_warning() -> None:
+    """One for all; external, the mode and collections of additionalFiles are mapped."""
     resources = "services/site/config/resources"
-    stray = {f"{resources}/{name}/config-mode.json": b"{}" for name in ("external", "dev", "qa")}
-    found = _convention({**SITE, **stray}, Convention("services/site", "prd"))
-    assert [text for text in found.warnings if "not synced" in text] == [
+    collections = {f"{resources}/{name}/config-mode.json": b"{}" for name in ("external", "dev", "qa")}
+    layout = _convention_layout({**SITE, **collections}, Convention("services/site", "prd"))
+    assert [warning for warning in layout.warnings if "not synced" in warning] == [
         f"2 config collections are not synced: dev, qa in {resources}; select a mode with "
         "ignition-sync.io/deployment-mode, or map other collections with additionalFiles or a "
         "profile"
@@ -87,34 +89,34 @@ def test_collections_that_no_mapping_covers_are_named() -> None:
         RoutingFile(f"{resources}/{name}", f"config/resources/{name}", "dir")
         for name in ("dev", "qa")
     )
-    covered = Convention("services/site", "prd", additional_files=extra)
-    assert _convention({**SITE, **stray}, covered).warnings == ()
+    convention = Convention("services/site", "prd", additional_files=extra)
+    assert _convention_layout({**SITE, **collections}, convention).warnings == ()
 
 
 @pytest.mark.scenario("G22")
-def test_the_mode_file_of_an_overlay_never_reaches_core() -> None:
-    """Core would become its own parent; without one in core there is none either."""
+def test_the_mode_file_of_an_overlay_is_left_out_of_core() -> None:
+    """Core would become its own parent; if core has none, there is none."""
     files = dict(SITE)
     del files["services/site/config/resources/core/config-mode.json"]
-    found = _convention(files, Convention("services/site", "prd"))
-    assert f"{CORE}/config-mode.json" not in found.files
-    native = _convention(SITE, Convention("services/site", "prd", "native"))
+    overlay = _convention_layout(files, Convention("services/site", "prd"))
+    assert f"{CORE}/config-mode.json" not in overlay.files
+    native = _convention_layout(SITE, Convention("services/site", "prd", "native"))
     assert "config/resources/prd/config-mode.json" in native.files
 
 
-def test_equal_content_from_two_mappings_is_no_override() -> None:
-    """MAP-7: identical bytes are silent."""
-    found = _laid({"a/x": b"1", "b/x": b"1"}, PathMapping("a", "d"), PathMapping("b", "d"))
-    assert found.overrides == ()
-    assert found.files["d/x"].source == "b/x"
+def test_equal_content_of_two_mappings_is_not_an_override() -> None:
+    """MAP-7: identical bytes are not reported."""
+    layout = _build_layout({"a/x": b"1", "b/x": b"1"}, PathMapping("a", "d"), PathMapping("b", "d"))
+    assert layout.overrides == ()
+    assert layout.files["d/x"].source == "b/x"
 
 
 @pytest.mark.parametrize("service", ["services/sit", "services/site/projects/p", "nowhere/x"])
 @pytest.mark.scenario("G33")
-def test_a_wrong_service_path_is_answered_with_what_exists(service: str) -> None:
-    """MAP-4: a typo is found by reading the message."""
+def test_a_wrong_service_path_is_refused_with_existing_paths(service: str) -> None:
+    """MAP-4: the message makes a typo visible."""
     with pytest.raises(SyncRefused) as caught:
-        _convention(SITE, Convention(service))
+        _convention_layout(SITE, Convention(service))
     assert caught.value.reason == "SourceMissing"
     assert {
         "services/sit": "services contains area/, site/",
@@ -125,26 +127,30 @@ def test_a_wrong_service_path_is_answered_with_what_exists(service: str) -> None
 
 @pytest.mark.scenario("G33")
 def test_a_missing_source_is_skipped_or_refused() -> None:
-    """Only a required one stops the sync; the message lists what lies there instead."""
-    found = _laid(SITE, PathMapping("services/nope", "x"), PathMapping("factory.json", "f"))
-    assert [(one.path, one.source) for one in found.skipped] == [("x", "services/nope")]
-    assert found.vacant_roots == (ManagedRoot("x", "dir"),)
+    """Only a required one stops the sync; the message lists what exists instead."""
+    layout = _build_layout(
+        SITE, PathMapping("services/nope", "x"), PathMapping("factory.json", "f")
+    )
+    assert [(skipped.path, skipped.source) for skipped in layout.skipped] == [
+        ("x", "services/nope")
+    ]
+    assert layout.vacant_roots == (ManagedRoot("x", "dir"),)
     with pytest.raises(SyncRefused, match="services contains area/, site/") as caught:
-        _laid(SITE, PathMapping("services/nope", "x", required=True))
+        _build_layout(SITE, PathMapping("services/nope", "x", required=True))
     assert (caught.value.reason, caught.value.path) == ("SourceMissing", "services/nope")
 
 
-def test_a_type_that_the_tree_contradicts_is_an_error() -> None:
-    """The mapping says what it expects."""
+def test_a_mapping_of_the_wrong_type_is_an_error() -> None:
+    """The message names the expected and the actual type."""
     with pytest.raises(SyncRefused, match=r"factory.json is a file.*has type dir") as caught:
-        _laid(SITE, PathMapping("factory.json", "x", kind="dir", origin="m"))
+        _build_layout(SITE, PathMapping("factory.json", "x", kind="dir", origin="m"))
     assert caught.value.reason == "MappingTypeMismatch"
 
 
-def test_a_file_and_a_directory_of_one_name_are_an_error() -> None:
-    """Two mappings cannot both have their way."""
+def test_a_path_mapped_as_file_and_directory_is_an_error() -> None:
+    """The message names both mappings."""
     with pytest.raises(SyncRefused, match="d/x is mapped as a file by one"):
-        _laid(
+        _build_layout(
             {"a/x": b"", "b/y": b""},
             PathMapping("a", "d", origin="one"),
             PathMapping("b", "d/x", origin="two"),
@@ -153,80 +159,82 @@ def test_a_file_and_a_directory_of_one_name_are_an_error() -> None:
 
 @pytest.mark.scenario("G24")
 def test_a_file_at_the_data_root_manages_itself_only() -> None:
-    """MAP-3: its parent is never a root."""
+    """MAP-3: its parent never becomes a root."""
     extra = (RoutingFile("factory.json", "."), RoutingFile("factory.json", "sub/"))
-    found = _convention(SITE, Convention("services/site", additional_files=extra))
-    assert ManagedRoot("factory.json", "file") in found.roots
-    assert ManagedRoot("sub/factory.json", "file") in found.roots
-    assert all(root.path for root in found.roots)
+    layout = _convention_layout(SITE, Convention("services/site", additional_files=extra))
+    assert ManagedRoot("factory.json", "file") in layout.roots
+    assert ManagedRoot("sub/factory.json", "file") in layout.roots
+    assert all(root.path for root in layout.roots)
 
 
 @pytest.mark.scenario("G25")
-def test_a_directory_at_the_data_root_is_taken_apart() -> None:
-    """MAP-2: each top-level entry becomes a root of its own, protected ones none."""
+def test_a_directory_at_the_data_root_is_split_into_roots() -> None:
+    """MAP-2: each top-level entry becomes a root, except protected ones."""
     files = {"s/projects/p": b"", "s/a.txt": b"", "s/db/x": b"", "s/conf-x/y": b""}
-    found = _laid(files, PathMapping("s", "", into_directory=True))
-    assert found.roots == (
+    layout = _build_layout(files, PathMapping("s", "", into_directory=True))
+    assert layout.roots == (
         ManagedRoot("a.txt", "file"),
         ManagedRoot("conf-x", "dir"),
         ManagedRoot("projects", "dir"),
     )
-    assert [one.path for one in found.skipped] == ["db/x"]
+    assert [skipped.path for skipped in layout.skipped] == ["db/x"]
 
 
 @pytest.mark.scenario("G28")
 def test_protected_and_excluded_sources_are_skipped_and_listed() -> None:
-    """Nobody has to guess why a file did not arrive."""
+    """The list says why a file is not on the gateway."""
     files = {"s/.resources/a": b"", "s/x/skip/b": b"", "s/ok": b""}
-    found = _laid(files, PathMapping("s", "projects"), excludes=("**/skip/", "never/**"))
-    assert list(found.files) == ["projects/ok"]
-    assert {one.path: one.why for one in found.skipped} == {
+    layout = _build_layout(files, PathMapping("s", "projects"), excludes=("**/skip/", "never/**"))
+    assert list(layout.files) == ["projects/ok"]
+    assert {skipped.path: skipped.why for skipped in layout.skipped} == {
         "projects/.resources/a": "protected path",
         "projects/x/skip/b": "excluded by **/skip/",
     }
-    assert found.unused_excludes == ("never/**",)
-    assert found.is_off_limits("projects/x/skip/other")
-    assert found.is_off_limits("projects/deep/.resources/z")
+    assert layout.unused_excludes == ("never/**",)
+    assert layout.is_off_limits("projects/x/skip/other")
+    assert layout.is_off_limits("projects/deep/.resources/z")
 
 
 @pytest.mark.scenario("G37")
-def test_an_excluded_link_lets_the_rest_pass() -> None:
-    """Policing looks at what is planned, after excludes."""
+def test_an_excluded_link_does_not_block_other_files() -> None:
+    """Files are checked after excludes are applied."""
     commit = Commit({"s/key": b"/run/secret", "s/ok": b""}, {"s/key": 0o120000})
     with pytest.raises(SyncRefused, match="projects/key is a symbolic link"):
         build_layout(commit.listing, [PathMapping("s", "projects")], (), GatewayRecipes())
-    found = build_layout(
+    layout = build_layout(
         commit.listing, [PathMapping("s", "projects")], ("projects/key",), GatewayRecipes()
     )
-    assert list(found.files) == ["projects/ok"]
+    assert list(layout.files) == ["projects/ok"]
 
 
-def test_recipes_go_only_where_something_applies() -> None:
+def test_only_files_to_render_have_a_recipe() -> None:
     """A plain file is copied; config.json files share one recipe with one id."""
     files = {"s/a/config.json": b"", "s/b/config.json": b"", "s/b/view.json": b""}
-    found = build_layout(
+    planned = build_layout(
         Commit(files).listing, [PathMapping("s", "x")], (), GatewayRecipes(system_name="gw")
     ).files
-    assert found["x/b/view.json"].recipe is None
-    assert found["x/b/view.json"].recipe_id == ""
-    assert found["x/a/config.json"].recipe is found["x/b/config.json"].recipe
-    assert found["x/a/config.json"].recipe_id
+    assert planned["x/b/view.json"].recipe is None
+    assert planned["x/b/view.json"].recipe_id == ""
+    assert planned["x/a/config.json"].recipe is planned["x/b/config.json"].recipe
+    assert planned["x/a/config.json"].recipe_id
 
 
-def test_patches_meet_the_files_their_glob_means() -> None:
-    """Relative to the destination; a patch that meets nothing is told."""
+def test_a_patch_applies_to_the_files_its_glob_matches() -> None:
+    """Relative to the destination; a patch that matches nothing is a warning."""
     patches = (PatchSet({".a": "1"}, "*/c.json"), PatchSet({".b": "2"}, "none/*"))
     files = {"s/d/c.json": b"{}", "s/c.json": b"{}"}
-    found = _laid(files, PathMapping("s", "x", patches=patches, origin="m"))
-    assert found.files["x/d/c.json"].recipe is not None
-    assert found.files["x/c.json"].recipe is None
-    assert found.warnings == ("m: patch 'none/*' matches no planned file",)
+    layout = _build_layout(files, PathMapping("s", "x", patches=patches, origin="m"))
+    assert layout.files["x/d/c.json"].recipe is not None
+    assert layout.files["x/c.json"].recipe is None
+    assert layout.warnings == ("m: patch 'none/*' matches no planned file",)
     with pytest.raises(SyncRefused, match=r"m\.patches"):
-        _laid(files, PathMapping("s", "x", patches=(PatchSet({"]": "1"}, "a"),), origin="m"))
+        _build_layout(
+            files, PathMapping("s", "x", patches=(PatchSet({"]": "1"}, "a"),), origin="m")
+        )
 
 
 @pytest.mark.scenario("G32")
-def test_a_resource_file_knows_the_payloads_that_may_change() -> None:
+def test_a_resource_file_lists_the_payloads_that_may_change() -> None:
     """NRM-7: only siblings with a recipe, and only under the policy drop."""
     files = {
         "s/a/config.json": b"",
@@ -235,11 +243,11 @@ def test_a_resource_file_knows_the_payloads_that_may_change() -> None:
         "s/b/x": b"",
     }
     listing = Commit(files).listing
-    found = build_layout(
+    planned = build_layout(
         listing, [PathMapping("s", "x")], (), GatewayRecipes(system_name="gw")
     ).files
-    assert found["x/a/resource.json"].payloads == ("x/a/config.json",)
-    assert found["x/b/resource.json"].payloads == ()
+    assert planned["x/a/resource.json"].payloads == ("x/a/config.json",)
+    assert planned["x/b/resource.json"].payloads == ()
     keep = GatewayRecipes(system_name="gw", signature_policy="keep")
     assert (
         build_layout(listing, [PathMapping("s", "x")], (), keep).files["x/a/resource.json"].payloads
@@ -247,15 +255,15 @@ def test_a_resource_file_knows_the_payloads_that_may_change() -> None:
     )
 
 
-def test_names_that_ignition_dislikes_are_counted() -> None:
-    """PRO-5: one sentence, however many there are."""
-    found = _laid({"s/a:b": b"", "s/ c": b"", "s/ok": b""}, PathMapping("s", "projects"))
-    assert len(found.warnings) == 1
-    assert "2 planned paths" in found.warnings[0]
+def test_problematic_names_are_one_warning() -> None:
+    """PRO-5: one warning with a count, however many there are."""
+    layout = _build_layout({"s/a:b": b"", "s/ c": b"", "s/ok": b""}, PathMapping("s", "projects"))
+    assert len(layout.warnings) == 1
+    assert "2 planned paths" in layout.warnings[0]
 
 
-def test_a_tree_answers_for_directories() -> None:
-    """Neighbours that sort between a directory and its content do not confuse it."""
+def test_a_source_tree_lists_directories() -> None:
+    """Names that sort between a directory and its content make no difference."""
     tree = SourceTree(Commit({"a-b": b"", "a/x": b"", "a/y/z": b"", "a.c": b"", "a0": b""}).listing)
     assert [tree.kind(path) for path in ("a", "a/y", "a/x", "b", "")] == [
         "dir",
@@ -269,7 +277,7 @@ def test_a_tree_answers_for_directories() -> None:
     assert list(tree.entries("a")) == ["x", "y/"]
 
 
-def test_only_ten_neighbours_are_named() -> None:
+def test_at_most_ten_nearby_entries_are_listed() -> None:
     """A message stays readable in a large repository."""
     tree = SourceTree(Commit({f"f{number:02}": b"" for number in range(12)}).listing)
     assert tree.describe_nearby("x").endswith("f09 and 2 more")

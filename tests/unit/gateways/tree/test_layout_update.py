@@ -1,4 +1,4 @@
-"""Which changes a layout follows without being made anew."""
+"""Which changes update a layout without rebuilding it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Edit:
     after: Entry | None
 
 
-def _renewed(
+def _update(
     edits: dict[str, Edit], mappings: tuple[PathMapping, ...] = MAPPINGS
 ) -> tuple[Layout, Layout | None]:
-    basis = LayoutInputs(mappings, ("**/skip",), GatewayRecipes(), None, DEFAULT_CAPS)
-    layout = build_layout(LISTING, basis.mappings, basis.excludes, basis.recipes)
-    return layout, layout_update.update_layout(layout, basis, edits)
+    inputs = LayoutInputs(mappings, ("**/skip",), GatewayRecipes(), None, DEFAULT_CAPS)
+    layout = build_layout(LISTING, inputs.mappings, inputs.excludes, inputs.recipes)
+    return layout, layout_update.update_layout(layout, inputs, edits)
 
 
 def _edit(path: str, blob: str | None, mode: int = PLAIN) -> dict[str, Edit]:
@@ -54,15 +54,15 @@ def _edit(path: str, blob: str | None, mode: int = PLAIN) -> dict[str, Edit]:
         (_edit("s/skip", "y"), {}),
     ],
 )
-def test_content_and_single_files_are_followed(
+def test_changed_added_and_deleted_files_update_the_layout(
     edits: dict[str, Edit], blobs: dict[str, str | None]
 ) -> None:
-    """Planned files change, come and go; what is not planned does not matter."""
-    layout, found = _renewed(edits)
-    assert found is not None
-    expected = {path: wanted.blob for path, wanted in layout.files.items()} | blobs
-    held = {path: wanted.blob for path, wanted in found.files.items()}
-    assert held == {path: blob for path, blob in expected.items() if blob is not None}
+    """Files outside the layout make no difference."""
+    layout, updated = _update(edits)
+    assert updated is not None
+    expected = {path: planned.blob for path, planned in layout.files.items()} | blobs
+    updated_blobs = {path: planned.blob for path, planned in updated.files.items()}
+    assert updated_blobs == {path: blob for path, blob in expected.items() if blob is not None}
 
 
 @pytest.mark.parametrize(
@@ -77,26 +77,26 @@ def test_content_and_single_files_are_followed(
         _edit("s/view/view.json", None) | _edit("s/view/resource.json", None),
     ],
 )
-def test_what_reaches_further_is_left_to_the_whole_layout(edits: dict[str, Edit]) -> None:
-    """A source that appears or vanishes, skipped paths, names and modes that are refused."""
-    assert _renewed(edits)[1] is None
+def test_changes_beyond_single_files_rebuild_the_layout(edits: dict[str, Edit]) -> None:
+    """A source that appears or disappears, skipped paths, names and modes that are refused."""
+    assert _update(edits)[1] is None
 
 
-def test_a_path_with_two_sources_is_left_to_the_whole_layout() -> None:
-    """Whether one overrides the other is known only with both."""
+def test_a_path_with_two_sources_rebuilds_the_layout() -> None:
+    """Overrides are decided with both sources."""
     both = (PathMapping("s", "projects"), PathMapping("t", "projects"))
-    assert _renewed(_edit("t/view/view.json", "w"), both)[1] is None
-    assert _renewed(_edit("s/view/resource.json", "w"), both)[1] is not None
+    assert _update(_edit("t/view/view.json", "w"), both)[1] is None
+    assert _update(_edit("s/view/resource.json", "w"), both)[1] is not None
 
 
-def test_variables_count_only_for_templates() -> None:
-    """They name the commit, so a templated layout is never renewed across commits."""
+def test_variables_are_inputs_of_templates_only() -> None:
+    """They contain the commit, so a templated layout is never updated across commits."""
     first = GatewayRecipes(variables=TemplateVariables(commit="1"))
     second = replace(first, variables=TemplateVariables(commit="2"))
     for template in (False, True):
         mappings = (replace(MAPPINGS[0], template=template),)
-        bases = [
+        inputs = [
             layout_update.build_inputs(mappings, (), recipes, None, DEFAULT_CAPS)
             for recipes in (first, second)
         ]
-        assert (bases[0] == bases[1]) is not template
+        assert (inputs[0] == inputs[1]) is not template

@@ -1,4 +1,4 @@
-"""The memory of an apply as text."""
+"""The manifest as text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ENTRY = ManifestEntry(
 FULL = Manifest("c1", "t1", "p", "r", (ManagedRoot("projects", "dir"),), {"projects/ü": ENTRY})
 
 
-def test_a_manifest_comes_back_from_its_text() -> None:
-    """Every field survives, and the text depends on nothing but them."""
+def test_a_manifest_survives_encoding() -> None:
+    """Every field is preserved, and the text depends on nothing else."""
     assert manifests.decode(manifests.encode(FULL)) == FULL
     other = Manifest("c1", files={"b": ENTRY, "a": ENTRY})
     assert manifests.encode(other) == manifests.encode(
@@ -24,26 +24,26 @@ def test_a_manifest_comes_back_from_its_text() -> None:
 
 
 def test_an_entry_is_small() -> None:
-    """At most 300 bytes for a file with a path of ordinary length."""
+    """At most 300 bytes for a file with a path of usual length."""
     files = {f"projects/{'d' * 70}/{number:04}": ENTRY for number in range(100)}
     assert len(manifests.encode(Manifest("c", files=files))) < 100 * 300
 
 
-def test_a_newer_schema_stops_writing() -> None:
-    """What a newer version wrote is never guessed at, whatever else it changed."""
+def test_a_newer_schema_is_refused() -> None:
+    """Whatever else a newer version changed."""
     with pytest.raises(SyncRefused, match="newer version"):
         manifests.decode(b'{"schema":2,"commit":7,"files":[]}')
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"schema":1}', b'{"schema":"1"}'])
 def test_a_broken_manifest_is_a_value_error(data: bytes) -> None:
-    """The caller treats it as none."""
+    """The caller treats it as a missing one."""
     with pytest.raises(ValueError, match=r".+"):
         manifests.decode(data)
 
 
-def test_a_directory_root_holds_what_lies_in_it() -> None:
-    """A file root holds itself only."""
+def test_a_directory_root_holds_the_paths_below_it() -> None:
+    """A file root holds only itself."""
     assert ManagedRoot("a", "dir").holds("a/b")
     assert not ManagedRoot("a", "dir").holds("ab")
     assert ManagedRoot("a", "file").holds("a")

@@ -1,4 +1,4 @@
-"""What belongs to the gateway stays out of reach."""
+"""Paths of the gateway that no sync touches."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from windlass.gateways.tree.path_rules import is_protected
         "a/b.idb-journal",
     ],
 )
-def test_protected_paths(path: str) -> None:
-    """PRO-1: the constant list, each with all that lies below."""
+def test_constant_paths_are_protected(path: str) -> None:
+    """PRO-1: each with all paths below it."""
     assert is_protected(path)
 
 
@@ -49,6 +49,6 @@ def test_protected_paths(path: str) -> None:
         "resources/a",
     ],
 )
-def test_neighbours_of_protected_paths_are_free(path: str) -> None:
+def test_similar_names_are_not_protected(path: str) -> None:
     """Top-level names are protected at the top only, and only as whole components."""
     assert not is_protected(path)

@@ -1,4 +1,4 @@
-"""Which scans are wanted, in which order, and what they mean together."""
+"""Which scans are required, in which order, and their combined result."""
 
 from __future__ import annotations
 
@@ -28,34 +28,36 @@ PROJECTS, CONFIG = ScanKind.PROJECTS, ScanKind.CONFIG
         (["projects/a/b"], ["config", "unheard-of"], {PROJECTS, CONFIG}),
     ],
 )
-def test_wanted(paths: list[str], pending: list[str], wanted: set[ScanKind]) -> None:
-    """Touched kinds and owed kinds are scanned, and nothing else is."""
+def test_touched_and_pending_kinds_are_scanned(
+    paths: list[str], pending: list[str], wanted: set[ScanKind]
+) -> None:
+    """No other kind is."""
     assert scan_rules.required_scans(paths, pending) == wanted
 
 
-def test_order() -> None:
-    """The policy's order holds, whatever order the kinds come in."""
+def test_scans_follow_the_order_of_the_policy() -> None:
+    """In whatever order the kinds are listed."""
     kinds = [CONFIG, PROJECTS, CONFIG]
     assert scan_rules.sort_scans(kinds, ScanOrder.PROJECTS_CONFIG) == (PROJECTS, CONFIG)
     assert scan_rules.sort_scans(kinds, ScanOrder.CONFIG_PROJECTS) == (CONFIG, PROJECTS)
     assert scan_rules.sort_scans([CONFIG], ScanOrder.PROJECTS_CONFIG) == (CONFIG,)
 
 
-def test_success() -> None:
-    """Verified and unverified scans are done; only the text tells them apart."""
-    done = [
+def test_verified_and_unverified_scans_succeed() -> None:
+    """Only the text distinguishes them."""
+    results = [
         ScanKindResult(PROJECTS, ScanState.VERIFIED, 200),
         ScanKindResult(CONFIG, ScanState.UNVERIFIED, 202),
     ]
-    result = scan_rules.combine_results(done, ScanMode.REQUIRED)
+    result = scan_rules.combine_results(results, ScanMode.REQUIRED)
     assert result.text == "projects=200 config=202(unverified)"
     assert (result.reason, result.message, result.warning) == ("", "", "")
     assert result.pending == frozenset()
     assert result.retry_seconds is None
 
 
-def test_failure_keeps_itself_and_the_rest_pending() -> None:
-    """A required scan that fails leaves owed whatever was not done."""
+def test_a_failed_scan_and_all_after_it_stay_pending() -> None:
+    """If scans are required."""
     results = [
         ScanKindResult(PROJECTS, ScanState.FAILED, 401, "ScanUnauthorized", "no such token"),
         scan_rules.skipped_result(CONFIG),
@@ -68,8 +70,8 @@ def test_failure_keeps_itself_and_the_rest_pending() -> None:
     assert result.retry_seconds == 300
 
 
-def test_second_failure_leaves_the_first_done() -> None:
-    """Only what is not done is repeated."""
+def test_a_completed_scan_is_not_repeated() -> None:
+    """Only the incomplete one stays pending."""
     results = [
         ScanKindResult(PROJECTS, ScanState.VERIFIED, 200),
         ScanKindResult(CONFIG, ScanState.INCOMPLETE, 200, "ScanIncomplete", "still at it"),
@@ -80,8 +82,8 @@ def test_second_failure_leaves_the_first_done() -> None:
     assert result.retry_seconds is None
 
 
-def test_best_effort_warns_only() -> None:
-    """A failure under BestEffort leaves nothing owed, but is told."""
+def test_a_failure_under_best_effort_is_a_warning() -> None:
+    """No scan stays pending."""
     failed = ScanKindResult(PROJECTS, ScanState.FAILED, 0, "GatewayUnreachable", "refused")
     assert scan_rules.continues_after(failed, ScanMode.BEST_EFFORT)
     assert not scan_rules.continues_after(failed, ScanMode.REQUIRED)
@@ -91,13 +93,13 @@ def test_best_effort_warns_only() -> None:
     assert result.text == "projects=unanswered"
 
 
-def test_off_says_so() -> None:
-    """Without scans there is nothing owed and nothing wrong."""
+def test_disabled_scans_are_reported_as_off() -> None:
+    """Nothing is pending."""
     assert scan_rules.disabled_result().text == "off"
     assert not scan_rules.disabled_result().pending
 
 
-def test_message_is_cut() -> None:
+def test_a_long_message_is_truncated() -> None:
     """A message fits into the status entry."""
     failed = ScanKindResult(PROJECTS, ScanState.FAILED, 500, "ScanFailed", "x" * 2000)
     assert len(scan_rules.combine_results([failed], ScanMode.REQUIRED).message) == 512
