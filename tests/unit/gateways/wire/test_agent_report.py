@@ -1,4 +1,4 @@
-"""The value an agent writes."""
+"""The report that an agent writes."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ BASE: dict[str, Any] = {
 WIRE = {"gateway": "g", "podName": "p", "podUID": "u", "syncStatus": "Synced"}
 
 
-def test_what_is_written_can_be_read() -> None:
-    """The same report comes back."""
-    said = AgentReport(**BASE, last_sync_time=datetime(2026, 1, 2, tzinfo=UTC), files_changed=3)
-    assert agent_report.decode(agent_report.encode(said)) == said
+def test_a_report_survives_encoding() -> None:
+    """Decoding returns the same report."""
+    report = AgentReport(**BASE, last_sync_time=datetime(2026, 1, 2, tzinfo=UTC), files_changed=3)
+    assert agent_report.decode(agent_report.encode(report)) == report
 
 
-def test_lists_go_first_then_messages() -> None:
-    """Who speaks, how it is and what it has are kept at any length."""
-    past = SyncHistoryEntry(datetime(2026, 1, 1, tzinfo=UTC), "b" * 40, "Synced", "2.5s")
-    said = AgentReport(
+def test_a_long_report_is_shortened() -> None:
+    """First lists, then messages; identity, status and commit are always kept."""
+    history_entry = SyncHistoryEntry(datetime(2026, 1, 1, tzinfo=UTC), "b" * 40, "Synced", "2.5s")
+    report = AgentReport(
         **BASE,
         error_message="e" * 900,
         projects_synced=tuple(f"{n}-" + "p" * 200 for n in range(30)),
-        history=(past,) * 9,
+        history=(history_entry,) * 9,
         last_scan_result="projects=200 config=200",
     )
-    text = agent_report.encode(said)
+    text = agent_report.encode(report)
     assert len(text.encode()) <= agent_report.MAX_REPORT_BYTES
-    read = agent_report.decode(text)
-    assert read is not None
-    assert read.projects_synced == ()
-    assert read.projects_total == 30
-    assert read.history == ()
-    assert read.error_message == "e" * 512
-    assert read.last_scan_result
+    decoded = agent_report.decode(text)
+    assert decoded is not None
+    assert decoded.projects_synced == ()
+    assert decoded.projects_total == 30
+    assert decoded.history == ()
+    assert decoded.error_message == "e" * 512
+    assert decoded.last_scan_result
     for name, value in BASE.items():
-        assert getattr(read, name) == value
+        assert getattr(decoded, name) == value
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_lists_go_first_then_messages() -> None:
         json.dumps({**WIRE, "projectsSynced": ["x"] * 21}),
     ],
 )
-def test_what_is_out_of_bounds_is_no_report(text: str) -> None:
-    """So nothing an agent writes can keep the status from being stored."""
+def test_an_invalid_report_decodes_to_none(text: str) -> None:
+    """So no content can prevent the status from being stored."""
     assert agent_report.decode(text) is None
 
 
-def test_unknown_fields_are_passed_over() -> None:
-    """A later agent may say more."""
-    found = agent_report.decode(json.dumps({**WIRE, "colour": "green"}))
-    assert found is not None
-    assert found.gateway == "g"
+def test_unknown_fields_are_ignored() -> None:
+    """A newer agent may report more."""
+    report = agent_report.decode(json.dumps({**WIRE, "colour": "green"}))
+    assert report is not None
+    assert report.gateway == "g"

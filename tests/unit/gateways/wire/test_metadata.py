@@ -1,4 +1,4 @@
-"""What the controller tells agents about rollbacks and patience."""
+"""The metadata that the controller publishes for agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.gateways.wire import metadata
 from windlass.gateways.wire.metadata import AgentMetadata, CommitSource, Overrides
 from windlass.gateways.wire.routing import Routing, hash_routing
 
-TOLD = AgentMetadata(
+METADATA = AgentMetadata(
     Routing(), hash_routing(Routing()), CommitSource("1" * 40, "main", "https://h/x.git")
 )
 
@@ -24,16 +24,16 @@ TOLD = AgentMetadata(
         {"terminating": True, "trigger": "abc"},
     ],
 )
-def test_what_is_told_is_understood(changes: dict[str, object]) -> None:
-    """Both sides read the same."""
-    told = dataclasses.replace(TOLD, **changes)  # type: ignore[arg-type]
-    assert metadata.decode(metadata.encode(told)) == told
+def test_metadata_survives_encoding(changes: dict[str, object]) -> None:
+    """The agent reads what the controller published."""
+    published = dataclasses.replace(METADATA, **changes)  # type: ignore[arg-type]
+    assert metadata.decode(metadata.encode(published)) == published
 
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"), [("", 0), ("x", 0), ("-5", 0), ("1.5", 0), ("99999999", 30_000)]
 )
-def test_a_strange_jitter_delays_nobody_for_long(text: str, milliseconds: int) -> None:
-    """Nonsense is none, and there is a bound."""
-    keys = {**metadata.encode(TOLD), "jitterMs": text}
+def test_an_invalid_jitter_is_zero_or_bounded(text: str, milliseconds: int) -> None:
+    """It never delays an agent for more than 30 seconds."""
+    keys = {**metadata.encode(METADATA), "jitterMs": text}
     assert metadata.decode(keys).jitter_ms == milliseconds

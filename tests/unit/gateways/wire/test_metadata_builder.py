@@ -1,4 +1,4 @@
-"""What agents are told."""
+"""What the controller publishes for agents."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from windlass.gateways.wire.metadata_builder import MetadataInputs
 SOURCE = CommitSource(COMMIT, "main", "https://git.example.com/plant/app.git")
 
 
-def _built(annotations: dict[str, str] | None = None, request: str = "", **spec: Any) -> Any:
-    one = ignition_sync(annotations, **spec)
-    wish = MetadataInputs(
-        routing=metadata_builder.build_routing(one.spec, "plant"),
+def _build(annotations: dict[str, str] | None = None, request: str = "", **spec: Any) -> Any:
+    sync = ignition_sync(annotations, **spec)
+    inputs = MetadataInputs(
+        routing=metadata_builder.build_routing(sync.spec, "plant"),
         source=SOURCE,
         status_objects={"pod": StatusObject("name", "uid")},
         request=request,
         operator_version="1",
     )
-    return metadata.encode(metadata_builder.build_metadata(one, wish))
+    return metadata.encode(metadata_builder.build_metadata(sync, inputs))
 
 
-def test_the_least_spec_tells_the_defaults() -> None:
-    """Every key of 2.8 that has a meaning now, as text."""
-    data = _built()
+def test_a_minimal_spec_publishes_the_defaults() -> None:
+    """Every key of 2.8 that is in use, as text."""
+    data = _build()
     assert data["schema"] == "1"
     assert (data["commit"], data["ref"], data["source"]) == (COMMIT, "main", "fetch")
     assert (data["authType"], data["paused"]) == ("none", "false")
     assert data["statusObjects"] == '{"pod":{"name":"name","uid":"uid"}}'
     assert "trigger" not in data
     assert "terminating" not in data
-    read = metadata.decode(data)
-    assert read.access.port == 8043
-    assert read.policy == metadata.SyncPolicy()
-    assert read.routing_hash == routing.hash_routing(read.routing)
-    assert read.routing.cluster_name == "plant"
+    decoded = metadata.decode(data)
+    assert decoded.access.port == 8043
+    assert decoded.policy == metadata.SyncPolicy()
+    assert decoded.routing_hash == routing.hash_routing(decoded.routing)
+    assert decoded.routing.cluster_name == "plant"
 
 
-def test_texts_become_numbers() -> None:
-    """Agents parse neither durations nor sizes."""
-    data = _built(
+def test_durations_and_sizes_become_numbers() -> None:
+    """Agents parse neither."""
+    data = _build(
         git={"repo": "https://h/x", "ref": "main", "timeout": "1m30s"},
         ignition={"scan": {"mode": "BestEffort", "requestTimeout": "3s"}},
         safety={"maxFileSize": "1Ki", "maxTotalSize": "2Mi", "deletePolicy": "Never"},
@@ -59,54 +59,54 @@ def test_texts_become_numbers() -> None:
     assert policy.initial_sync == "StartAnyway"
 
 
-def test_a_pause_and_an_end_are_said_outright() -> None:
-    """An agent lets a gateway start without data only for these words."""
-    data = _built(paused=True)
+def test_a_pause_and_a_deletion_are_published() -> None:
+    """Only these let an agent start a gateway without data."""
+    data = _build(paused=True)
     assert (data["paused"], bool(data["pauseReason"])) == ("true", True)
     assert metadata.decode(metadata_builder.terminating_data(data)).terminating
 
 
-def test_a_request_is_a_short_opaque_word() -> None:
+def test_a_sync_request_is_published_as_a_short_hash() -> None:
     """It changes with the request, and with nothing else."""
-    one, two = _built(request="2026-01-01"), _built(request="x" * 100_000)
-    assert len(one["trigger"]) == len(two["trigger"]) == 16
-    assert one["trigger"] != two["trigger"]
-    assert one == _built(request="2026-01-01")
+    first, second = _build(request="2026-01-01"), _build(request="x" * 100_000)
+    assert len(first["trigger"]) == len(second["trigger"]) == 16
+    assert first["trigger"] != second["trigger"]
+    assert first == _build(request="2026-01-01")
 
 
-@pytest.mark.parametrize(("text", "told"), [(COMMIT, COMMIT), ("main", ""), ("", "")])
-def test_mass_deletes_are_allowed_for_one_commit(text: str, told: str) -> None:
-    """Only a full id allows anything."""
-    data = _built({"ignition-sync.io/allow-mass-delete": text})
-    assert metadata.decode(data).overrides.mass_delete == told
+@pytest.mark.parametrize(("text", "published"), [(COMMIT, COMMIT), ("main", ""), ("", "")])
+def test_mass_deletes_are_allowed_for_one_commit(text: str, published: str) -> None:
+    """Only a full commit id is accepted."""
+    data = _build({"ignition-sync.io/allow-mass-delete": text})
+    assert metadata.decode(data).overrides.mass_delete == published
 
 
 def test_the_auth_type_follows_the_spec() -> None:
-    """And no name of a Secret is told."""
+    """No name of a Secret is published."""
     secret = {"secretRef": {"name": "canary-secret"}}
-    for auth, word in (({"token": secret}, "token"), ({"sshKey": secret}, "ssh")):
-        one = ignition_sync(git={"repo": "ssh://git@h/x", "ref": "main", "auth": auth})
-        assert metadata_builder.build_source(one.spec, "u", "main", COMMIT).auth_type == word
+    for auth, auth_type in (({"token": secret}, "token"), ({"sshKey": secret}, "ssh")):
+        sync = ignition_sync(git={"repo": "ssh://git@h/x", "ref": "main", "auth": auth})
+        assert metadata_builder.build_source(sync.spec, "u", "main", COMMIT).auth_type == auth_type
 
 
-def test_a_pod_is_told_only_objects_that_exist() -> None:
-    """One that is not made yet is not in the map."""
+def test_only_existing_status_objects_are_published() -> None:
+    """One that is not created yet is not in the map."""
     pods = [live_pod("a"), live_pod("b")]
-    made = {agent_objects.status_name("uid-a"): {"metadata": {"name": "n", "uid": "u"}}}
-    assert metadata_builder.status_objects(pods, made) == {"a": StatusObject("n", "u")}
+    existing = {agent_objects.status_name("uid-a"): {"metadata": {"name": "n", "uid": "u"}}}
+    assert metadata_builder.status_objects(pods, existing) == {"a": StatusObject("n", "u")}
 
 
 @pytest.mark.parametrize(
     ("key", "text"), [("schema", "2"), ("routing", "{"), ("policy", "[]"), ("gateway", "")]
 )
-def test_what_cannot_be_read_is_refused(key: str, text: str) -> None:
-    """The error names the key."""
+def test_an_invalid_key_is_refused(key: str, text: str) -> None:
+    """The error names it."""
     with pytest.raises(InvalidMetadata, match=key):
-        metadata.decode({**_built(), key: text})
+        metadata.decode({**_build(), key: text})
 
 
-def test_profiles_reach_the_routing() -> None:
-    """All that shapes a tree is in it."""
+def test_profiles_are_part_of_the_routing() -> None:
+    """With all fields that affect the files of a gateway."""
     mapping = {
         "source": "a",
         "destination": "b",
@@ -119,19 +119,19 @@ def test_profiles_reach_the_routing() -> None:
         normalize={"systemName": True, "fields": [{"jsonPath": ".a", "valueTemplate": "x"}]},
         siteNumber="7",
     ).spec
-    found = metadata_builder.build_routing(spec, "")
-    assert found.profiles is not None
-    profile = found.profiles["p"]
+    built = metadata_builder.build_routing(spec, "")
+    assert built.profiles is not None
+    profile = built.profiles["p"]
     assert profile.dry_run
     assert profile.mappings[0].patches[0].set == {".a": "1"}
-    assert found.normalize.fields[0].json_path == ".a"
-    assert (found.site_number, found.additional_files[0].type) == ("7", "file")
+    assert built.normalize.fields[0].json_path == ".a"
+    assert (built.site_number, built.additional_files[0].type) == ("7", "file")
 
 
 @pytest.mark.parametrize(
     ("gateways", "milliseconds"),
     [(0, 0), (1, 50), (2, 100), (3, 200), (500, 25_600), (9999, 30_000)],
 )
-def test_a_crowd_spreads_its_fetches(gateways: int, milliseconds: int) -> None:
-    """In steps, so that one more pod is no news to everybody; never longer than 30 s."""
+def test_the_jitter_grows_with_the_number_of_gateways(gateways: int, milliseconds: int) -> None:
+    """In steps, so that one more pod rarely changes the metadata; at most 30 s."""
     assert metadata_builder.jitter_ms(gateways) == milliseconds

@@ -1,4 +1,4 @@
-"""The published routing and the hashes that name it."""
+"""The published routing and its hashes."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ FULL = Routing(
 )
 
 
-def test_a_routing_comes_back_from_its_text() -> None:
-    """What the controller writes is what the agent reads."""
+def test_a_routing_survives_encoding() -> None:
+    """The agent reads what the controller published."""
     assert routing.decode(routing.encode(FULL)) == FULL
     assert routing.decode(routing.encode(Routing())) == Routing()
 
 
 def test_field_names_are_those_of_the_resource() -> None:
-    """The same word in YAML and in the metadata."""
+    """A field has the same name in YAML and in the metadata."""
     assert b'"syncPeriod":60' in routing.encode(FULL)
     assert b'"systemName":true' in routing.encode(FULL)
 
 
-def test_a_routing_that_cannot_be_published_is_refused() -> None:
-    """A ConfigMap has a bound."""
+def test_a_routing_that_is_too_large_is_refused() -> None:
+    """It would not fit into a ConfigMap."""
     large = Routing(exclude_patterns=tuple(f"{number:0200d}" for number in range(2000)))
     with pytest.raises(SyncRefused, match="the limit is 262144") as caught:
         routing.encode(large)
@@ -56,8 +56,8 @@ def test_a_routing_that_cannot_be_published_is_refused() -> None:
 
 
 @pytest.mark.scenario("G36")
-def test_only_vars_changed_and_the_hash_is_another() -> None:
-    """A gateway counts as synced for one routing only."""
+def test_changed_vars_change_the_routing_hash() -> None:
+    """A gateway is synced for one routing only."""
     profiles = dict(FULL.profiles or {})
     profiles["area"] = msgspec.structs.replace(profiles["area"], vars={"line": "8"})
     assert hash_routing(FULL) != hash_routing(msgspec.structs.replace(FULL, profiles=profiles))
@@ -66,17 +66,19 @@ def test_only_vars_changed_and_the_hash_is_another() -> None:
 
 @pytest.mark.scenario("G36")
 def test_an_annotation_or_label_changes_the_profile_hash() -> None:
-    """All that a template may use is covered, whatever the order it is listed in."""
-    said = {ANNOTATION_PREFIX + "service-path": "a", ANNOTATION_PREFIX + "profile": "p"}
-    base = hash_profile("r", said, {"app": "x"})
-    assert base == hash_profile("r", dict(reversed(said.items())), {"app": "x"})
-    assert base != hash_profile("r2", said, {"app": "x"})
-    assert base != hash_profile("r", said | {ANNOTATION_PREFIX + "service-path": "b"}, {"app": "x"})
-    assert base != hash_profile("r", said, {"app": "y"})
+    """All that a template may use is covered, in whatever order it is listed."""
+    annotations = {ANNOTATION_PREFIX + "service-path": "a", ANNOTATION_PREFIX + "profile": "p"}
+    base = hash_profile("r", annotations, {"app": "x"})
+    assert base == hash_profile("r", dict(reversed(annotations.items())), {"app": "x"})
+    assert base != hash_profile("r2", annotations, {"app": "x"})
+    assert base != hash_profile(
+        "r", annotations | {ANNOTATION_PREFIX + "service-path": "b"}, {"app": "x"}
+    )
+    assert base != hash_profile("r", annotations, {"app": "y"})
 
 
-def test_annotations_that_shape_no_tree_do_not_count() -> None:
-    """Injection, permission to delete and other people's annotations change no file."""
-    others = ("inject", "injected", "injection-hash", "allow-mass-delete")
-    said = {ANNOTATION_PREFIX + name: "x" for name in others} | {"example.com/a": "b"}
-    assert hash_profile("r", said, {}) == hash_profile("r", {}, {})
+def test_annotations_that_affect_no_file_do_not_change_the_hash() -> None:
+    """Injection, delete allowances and annotations of others."""
+    ignored = ("inject", "injected", "injection-hash", "allow-mass-delete")
+    annotations = {ANNOTATION_PREFIX + name: "x" for name in ignored} | {"example.com/a": "b"}
+    assert hash_profile("r", annotations, {}) == hash_profile("r", {}, {})
