@@ -117,7 +117,7 @@ class _Ours:
         self.floor.clear()
 
     def sync(self) -> None:
-        site, order = self._site, self._site.order()
+        site, order = self._site, self._site.sync_request()
         in_git = 0.0
         run = site.store._git.run
 

@@ -67,8 +67,8 @@ async def site(
             git = git_settings(tmp_path)
             hosts = git.insecure_hosts | {node_cluster.host}
             work = tmp_path / "work"
-            changed = dataclasses.replace(git, insecure_hosts=hosts)
-            async with running_controller(operator, work, git=changed):
+            settings = dataclasses.replace(git, insecure_hosts=hosts)
+            async with running_controller(operator, work, git=settings):
                 yield fleet
 
 
@@ -118,7 +118,7 @@ async def _wait_synced(fleet: Fleet, commit: str) -> None:
 async def test_a_push_reaches_the_gateway_and_is_scanned(
     site: Fleet, node_cluster: LocalCluster
 ) -> None:
-    """First files before the gateway starts, later ones by a scan, and never a torn read."""
+    """The first files before the gateway starts, later ones by a scan, and never a torn read."""
     first = commit_files(site.repository, _files("Line 1"))
     sync = site.sync(
         polling={"interval": "5s"},
@@ -137,8 +137,8 @@ async def test_a_push_reaches_the_gateway_and_is_scanned(
     second = commit_files(site.repository, _files("Bottling"))
     await _wait_synced(site, second)
     assert await _get_from_gateway(node_cluster, site, "/posts") == {"projects": 1}
-    again = await _get_from_gateway(node_cluster, site, "/loaded")
-    assert again[f"{VIEW}/view.json"] != loaded[f"{VIEW}/view.json"]
+    reloaded = await _get_from_gateway(node_cluster, site, "/loaded")
+    assert reloaded[f"{VIEW}/view.json"] != loaded[f"{VIEW}/view.json"]
     assert await _get_from_gateway(node_cluster, site, "/torn") == []
     await site.admin.delete(IGNITION_SYNCS, "site", site.namespace)
-    assert await _get_from_gateway(node_cluster, site, "/loaded") == again
+    assert await _get_from_gateway(node_cluster, site, "/loaded") == reloaded

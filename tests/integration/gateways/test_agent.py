@@ -344,7 +344,7 @@ def test_the_api_server_may_be_away(harness: AgentHarness) -> None:
     eventually(lambda: harness.files == before, "remediated")
     commit = harness.push(NEW_VIEW)
     assert unchanged_for(1.0, lambda: harness.files)
-    harness.relay.mend()
+    harness.relay.restore()
     harness.await_synced(commit)
 
 
@@ -353,7 +353,7 @@ def test_a_new_status_object_is_reported_to(harness: AgentHarness) -> None:
     _synced(harness)
     harness.admin.delete("configmaps", harness.status_name)
     commit = harness.tip
-    harness.make_status_object()
+    harness.create_status_object()
     harness.publish()
     harness.await_synced(commit)
 

@@ -58,7 +58,7 @@ def _records(log_lines: list[Any]) -> list[Any]:
 
 
 async def _sync(work: GatewayOperations, site: EngineHarness) -> None:
-    await work.sync(site.order(), Interrupt(), trigger="", cause="poll")
+    await work.sync(site.sync_request(), Interrupt(), trigger="", cause="poll")
 
 
 async def test_a_record_waits_for_the_scan_also_through_a_restart(

@@ -39,7 +39,7 @@ async def test_a_missing_api_key_is_named_and_heals(
     await fleet.secret(wrong="x")
     running.clock.skipped += 20
     await fleet.request()
-    await fleet.until("ApiKeyMissing", says="apiKey")
+    await fleet.until("ApiKeyMissing", message="apiKey")
     await fleet.secret()
     await fleet.until("NoGatewaysDiscovered", seconds=30)
 
@@ -52,10 +52,10 @@ async def test_gateways_are_told_counted_and_ready(
     await fleet.apply(fleet.sync())
     await fleet.account("plant")
     one, two = await fleet.pod("one"), await fleet.pod("two", account="plant")
-    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 2")
+    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 2")
     assert row["status"] == "False"
     await one.report()
-    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", message="1 of 2")
     await two.report()
     ready = await fleet.until("SyncSucceeded")
     assert ready["status"] == "True"
@@ -64,9 +64,9 @@ async def test_gateways_are_told_counted_and_ready(
     assert [row["podName"] for row in status["discoveredGateways"]] == ["one", "two"]
     assert status["lastSyncTime"]
     assert status["lastSyncCommitShort"] == branch_tips(fleet.repository)["main"][:7]
-    summary = await fleet.there(CONFIG_MAPS, "ignition-sync-status-site")
+    summary = await fleet.wait_for(CONFIG_MAPS, "ignition-sync-status-site")
     assert json.loads(summary["data"]["one"])["syncStatus"] == "Synced"
-    binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
+    binding = await fleet.wait_for(ROLE_BINDINGS, "ignition-sync-agent-site")
     assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
     assert (await fleet.published())["jitterMs"] == "100"
     place = {"cr_namespace": fleet.namespace, "cr": "site"}
@@ -80,7 +80,7 @@ async def test_agents_may_do_nothing_else(fleet: Fleet, running: RunningControll
     await fleet.apply(fleet.sync())
     pod = await fleet.pod("one")
     await pod.report()
-    role = await fleet.there(ROLES, "ignition-sync-agent-site")
+    role = await fleet.wait_for(ROLES, "ignition-sync-agent-site")
     assert all(rule["resourceNames"] for rule in role["rules"])
     assert {rule["resources"][0] for rule in role["rules"]} == {"configmaps"}
     for name in ("kube-root-ca.crt", "ignition-sync-status-site"):
@@ -102,12 +102,12 @@ async def test_a_new_commit_counts_nobody_until_all_have_it(
     first = (await fleet.status())["lastSyncTime"]
     commit = commit_files(fleet.repository, {"services/a/projects/y.json": "{}"})
     await fleet.request()
-    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 2")
+    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 2")
     assert row["status"] == "False"
     assert (await fleet.published())["commit"] == commit
     assert (await fleet.status())["lastSyncTime"] == first
     await pods[0].report()
-    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", message="1 of 2")
     await pods[1].report(profile_hash="0" * 64)
     rows = await eventually(lambda: _row(fleet, "two", commit), "the report of two")
     assert rows["syncStatus"] == "Pending"

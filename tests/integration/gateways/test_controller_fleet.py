@@ -49,7 +49,7 @@ async def test_two_hundred_agents_report_at_once(
         pods += await asyncio.gather(*some)
     begun = asyncio.get_running_loop().time()
     async with running_controller(connection, tmp_path, status_interval_seconds=2.0) as running:
-        await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 200", seconds=60)
+        await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 200", seconds=60)
         told = await pods[-1].metadata()
         assert len(told.status_objects) == 200
         await asyncio.gather(*(pod.write(told, pod.synced(told)) for pod in pods))
@@ -125,11 +125,11 @@ async def test_pods_without_a_working_agent_are_told(
     await fleet.apply(fleet.sync())
     bare, broken = await fleet.pod("bare", sidecar=False), await fleet.pod("broken")
     early, waiting = await fleet.pod("early"), await fleet.pod("waiting")
-    await early.show("Pending", {"running": {}})
-    await waiting.show("Pending", {"waiting": {"reason": "PodInitializing"}})
+    await early.set_status("Pending", {"running": {}})
+    await waiting.set_status("Pending", {"waiting": {"reason": "PodInitializing"}})
     await broken.report()
-    await broken.show("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3)
-    await fleet.until("SyncFailed", says="1 missing sidecar")
+    await broken.set_status("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3)
+    await fleet.until("SyncFailed", message="1 missing sidecar")
 
     async def rows() -> dict[str, str]:
         found = (await fleet.status()).get("discoveredGateways", [])
@@ -142,7 +142,7 @@ async def test_pods_without_a_working_agent_are_told(
     assert (event["type"], "bare" in event["note"]) == ("Warning", True)
     assert "waiting" in (await fleet.published())["statusObjects"]
     await bare.delete()
-    await fleet.until("SyncFailed", says="0 of 2 gateways synced: broken: AgentNotRunning")
+    await fleet.until("SyncFailed", message="0 of 2 gateways synced: broken: AgentNotRunning")
 
 
 @pytest.mark.scenario("G31")
@@ -160,15 +160,15 @@ async def test_replicas_are_told_apart(fleet: Fleet, running: RunningController)
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await (await replica(0)).report()
-    await fleet.until("SyncSucceeded", says="1 of 1")
+    await fleet.until("SyncSucceeded", message="1 of 1")
     names = {"area-0": "area"}
     assert await _names(fleet) == names
     for pod in [await replica(number) for number in range(1, 5)]:
         await pod.report()
-    await fleet.until("SyncSucceeded", says="5 of 5")
+    await fleet.until("SyncSucceeded", message="5 of 5")
     names |= {f"area-{number}": f"area-{number}" for number in range(1, 5)}
     assert await _names(fleet) == names
-    summary = await fleet.there(CONFIG_MAPS, "ignition-sync-status-site")
+    summary = await fleet.wait_for(CONFIG_MAPS, "ignition-sync-status-site")
     assert set(names) <= set(summary["data"])
 
 
@@ -185,12 +185,12 @@ async def test_a_pod_of_two_syncs_belongs_to_neither(
     await fleet.apply(fleet.sync())
     await fleet.pod("one", labels={"team": "a"})
     await fleet.pod("two", cr_name="other")
-    await fleet.until("SyncInProgress", says="0 of 1")
+    await fleet.until("SyncInProgress", message="0 of 1")
     await fleet.apply(fleet.sync("other"))
-    await fleet.until("SyncInProgress", name="other", says="0 of 1")
+    await fleet.until("SyncInProgress", name="other", message="0 of 1")
     await fleet.until("NoGatewaysDiscovered")
     await fleet.apply(fleet.sync("other", podSelector={"matchLabels": {"team": "b"}}))
-    await fleet.until("SyncInProgress", says="0 of 1")
+    await fleet.until("SyncInProgress", message="0 of 1")
     await fleet.until("NoGatewaysDiscovered", name="other")
 
 
@@ -205,7 +205,9 @@ async def test_a_failing_pod_list_takes_nothing_away(
         await (await fleet.pod("one")).report()
         await fleet.until("SyncSucceeded")
         await eventually(first.idle, "the pass")
-    before = [await fleet.there(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)]
+    before = [
+        await fleet.wait_for(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)
+    ]
     rows = (await fleet.status())["discoveredGateways"]
     kubeconfig = await _without_pods(cluster, fleet)
     commit = commit_files(fleet.repository, {"a": "2"})
@@ -215,8 +217,10 @@ async def test_a_failing_pod_list_takes_nothing_away(
     ):
         told = await fleet.until_published("commit", commit)
         assert "one" in told["statusObjects"]
-        await fleet.until("Reconciling", says="pods")
-    after = [await fleet.there(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)]
+        await fleet.until("Reconciling", message="pods")
+    after = [
+        await fleet.wait_for(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)
+    ]
     assert after == before
     status = await fleet.status()
     assert status["discoveredGateways"] == rows
@@ -296,8 +300,8 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: RunningCo
 
     await eventually(renewed, "a new status object")
     for gvr in (ROLES, ROLE_BINDINGS):
-        await fleet.there(gvr, "ignition-sync-agent-site")
-    await fleet.until("SyncInProgress", says="0 of 1")
+        await fleet.wait_for(gvr, "ignition-sync-agent-site")
+    await fleet.until("SyncInProgress", message="0 of 1")
     await pod.report()
     await fleet.until("SyncSucceeded")
 
@@ -340,7 +344,7 @@ async def test_poison_stays_alone(fleet: Fleet, running: RunningController) -> N
 
     (event,) = await eventually(crash_events, "the event of the third crash")
     assert (event["type"], event["note"]) == ("Warning", row["message"])
-    await fleet.until("SyncInProgress", says="0 of 1")
+    await fleet.until("SyncInProgress", message="0 of 1")
     place = {"cr_namespace": fleet.namespace, "cr": "address"}
     assert running.value("ready", **place) == 0
     assert running.value("condition", **place, type="Stalled", status="True") == 1
@@ -371,7 +375,7 @@ async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningCon
     await fleet.request()
     running.clock.skipped += 3600
     await fleet.pod("two")
-    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1 of 2")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", message="1 of 2")
     assert fleet.listings() == asked
     assert (await fleet.published())["commit"] == first
     assert (await fleet.condition("RepoCloned"))["message"] == first
@@ -395,11 +399,11 @@ async def test_dry_runs_and_paused_profiles_are_not_waited_for(
     dry, _ = await fleet.pod("dry", profile="dry"), await fleet.pod("held", profile="held")
     await dry.report(sync_status="DryRun", reason="")
     await fleet.until(
-        "SyncSucceeded", "AllGatewaysSynced", says="0 of 0 gateways synced (1 dry-run, 1"
+        "SyncSucceeded", "AllGatewaysSynced", message="0 of 0 gateways synced (1 dry-run, 1"
     )
     assert (await fleet.status())["gatewayCounts"]["paused"] == 1
     real = await fleet.pod("real", profile="real")
-    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0 of 1")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 1")
     await real.report()
     await fleet.until("SyncSucceeded")
     await fleet.pod("lost", profile="nowhere")
@@ -415,7 +419,7 @@ async def test_the_status_is_written_at_most_once_per_interval(
     await fleet.apply(fleet.sync())
     pods = [await fleet.pod(f"gw-{number}") for number in range(6)]
     async with running_controller(connection, tmp_path, status_interval_seconds=2.0):
-        await fleet.until("SyncInProgress", says="0 of 6")
+        await fleet.until("SyncInProgress", message="0 of 6")
         seen: set[str] = set()
         told = await pods[0].metadata()
         loop = asyncio.get_running_loop()

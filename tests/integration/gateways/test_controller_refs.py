@@ -146,7 +146,7 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(
     before = await fleet.published()
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "nowhere"}))
-    ready = await fleet.until("CloneFailed", says="RefNotFound")
+    ready = await fleet.until("CloneFailed", message="RefNotFound")
     assert ready["status"] == "False"
     row = await fleet.condition("RepoCloned")
     assert (row["status"], row["reason"]) == ("False", "CloneFailed")
@@ -168,12 +168,12 @@ async def test_a_failure_is_logged_once_per_change(
     repo = fleet.served.server.url(fleet.namespace)
     with structlog.testing.capture_logs() as lines:
         await fleet.apply(fleet.sync(git={"repo": repo, "ref": "nowhere"}))
-        await fleet.until("CloneFailed", says="RefNotFound")
+        await fleet.until("CloneFailed", message="RefNotFound")
         for _ in range(3):
             await fleet.request()
             await eventually(running.idle, "the reconcile")
         await fleet.apply(fleet.sync(git={"repo": f"{repo}-gone", "ref": "main"}))
-        await fleet.until("CloneFailed", says="RepoNotFound")
+        await fleet.until("CloneFailed", message="RepoNotFound")
         await fleet.apply(fleet.sync())
         await fleet.until("NoGatewaysDiscovered")
     told = [line for line in lines if line["event"] in ("not ready", "recovered")]
@@ -190,7 +190,7 @@ async def test_a_pause_contradicts_nothing(fleet: Fleet, running: RunningControl
     repo = fleet.served.server.url(fleet.namespace)
     broken = {"repo": repo, "ref": "nowhere"}
     await fleet.apply(fleet.sync(git=broken))
-    await fleet.until("CloneFailed", says="RefNotFound")
+    await fleet.until("CloneFailed", message="RefNotFound")
     await fleet.apply(fleet.sync(git=broken, paused=True))
     await fleet.until("Paused")
     status = await fleet.status()
@@ -264,15 +264,15 @@ async def test_wrong_credentials_are_told_and_heal(
     }
     await fleet.secret()
     await fleet.apply(fleet.sync(git=source))
-    await fleet.until("CloneFailed", says="SecretMissing")
+    await fleet.until("CloneFailed", message="SecretMissing")
     await fleet.secret("git-auth", other="x")
     await fleet.request()
-    row = await fleet.until("CloneFailed", "RepoCloned", says="SecretKeyMissing")
+    row = await fleet.until("CloneFailed", "RepoCloned", message="SecretKeyMissing")
     assert "found: other" in row["message"]
     wrong = "wrong-canary-8841"
     await fleet.secret("git-auth", username="git", token=wrong)
     await fleet.request()
-    await fleet.until("AuthFailed", "Stalled", says="check the user, token or key in the Secret")
+    await fleet.until("AuthFailed", "Stalled", message="check the user, token or key in the Secret")
     assert wrong not in json.dumps(await fleet.status())
     await fleet.secret("git-auth", username="git", token=PASSWORD)
     await fleet.request()

@@ -59,7 +59,7 @@ def site(tmp_path: Path) -> Iterator[EngineHarness]:
 
 async def test_a_commit_becomes_files(site: EngineHarness) -> None:
     """Everything below the service path arrives byte for byte, and nothing else."""
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     wanted = sorted(path for path in site.files)
     assert wanted == [
         f"{CORE}/config-mode.json",
@@ -80,32 +80,32 @@ async def test_the_external_collection_is_synced_and_others_are_named(site: Engi
     """External lands as its own collection; one that nothing maps is a warning, also later on."""
     resources = f"{SERVICE}/config/resources"
     site.commit({f"{resources}/external/config-mode.json": '{"parent": "system"}'})
-    first = await site.engine.sync(site.order())
+    first = await site.engine.sync(site.sync_request())
     assert site.files["config/resources/external/config-mode.json"] == b'{"parent": "system"}'
     assert first.planned.plan.warnings == ()
     site.commit({f"{resources}/qa/config-mode.json": "{}"})
-    second = await site.engine.sync(site.order())
+    second = await site.engine.sync(site.sync_request())
     (warning,) = second.planned.plan.warnings
     assert warning.startswith(f"1 config collection is not synced: qa in {resources}; ")
     site.commit({f"{resources}/qa/config-mode.json": None})
-    assert (await site.engine.sync(site.order())).planned.plan.warnings == ()
+    assert (await site.engine.sync(site.sync_request())).planned.plan.warnings == ()
 
 
 @pytest.mark.scenario("G13")
 async def test_only_mapped_blobs_are_fetched(site: EngineHarness) -> None:
     """What no mapping leads to stays on the server."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     listing = site.store.listing(site.tip)
     assert site.store.missing([listing["README.md"].blob]) == [listing["README.md"].blob]
 
 
 async def test_a_plan_touches_nothing_and_is_the_plan_of_the_sync(site: EngineHarness) -> None:
     """A look leaves the disk as it is, and tells exactly what a sync then does."""
-    planned = await site.engine.plan(site.order())
+    planned = await site.engine.plan(site.sync_request())
     assert list(site.data.iterdir()) == []
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert to_json(done.planned.plan) == to_json(planned.plan)
-    assert (await site.engine.plan(site.order())).plan.ops == ()
+    assert (await site.engine.plan(site.sync_request())).plan.ops == ()
 
 
 @pytest.mark.scenario("G45")
@@ -113,18 +113,18 @@ async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.M
     """One changed file of many costs one blob, one staged content and no other hash."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": f"x = {n}\n" for n in range(2000)}
     with engine_harness(tmp_path, many) as site:
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
         site.commit({f"{SERVICE}/projects/line/many/77.py": "x = 'changed'\n"})
         cost: Counter[str] = Counter()
         _count(monkeypatch, cost, CommitStore, "read")
         _count(monkeypatch, cost, Staging, "add")
         _count(monkeypatch, cost, completion, "file_sha256")
-        done = await site.engine.sync(site.order())
+        done = await site.engine.sync(site.sync_request())
         assert cost == {"read": 1, "add": 1}
         assert (done.applied.put, done.applied.deleted) == (1, 0)
         assert done.planned.added == 0
         cost.clear()
-        again = await site.engine.sync(site.order())
+        again = await site.engine.sync(site.sync_request())
         assert (cost, again.applied.tx) == ({}, "")
 
 
@@ -141,13 +141,13 @@ def _count(monkeypatch: pytest.MonkeyPatch, cost: Counter[str], where: object, n
 @pytest.mark.scenario("G36")
 async def test_an_annotation_alone_brings_other_files(site: EngineHarness) -> None:
     """The same commit with another system name changes that file, and its signature goes."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     site.routing = Routing(normalize=NormalizeRules(system_name=True))
-    first = await site.engine.sync(site.order())
+    first = await site.engine.sync(site.sync_request())
     assert site.files[f"{PROPS}/config.json"] == b'{ "systemName": "site" }'
     assert b"lastModificationSignature" not in site.files[f"{PROPS}/resource.json"]
     site.pod = pod(system_name="north")
-    second = await site.engine.sync(site.order())
+    second = await site.engine.sync(site.sync_request())
     assert site.files[f"{PROPS}/config.json"] == b'{ "systemName": "north" }'
     assert first.planned.plan.profile_hash != second.planned.plan.profile_hash
     assert [op.path for op in second.planned.plan.ops] == [f"{PROPS}/config.json"]
@@ -156,13 +156,13 @@ async def test_an_annotation_alone_brings_other_files(site: EngineHarness) -> No
 @pytest.mark.scenario("G34")
 async def test_broken_json_stops_everything(site: EngineHarness) -> None:
     """The place is named and the tree is untouched."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     before = site.files
     site.commit(
         {f"{SERVICE}/{PROPS}/config.json": '{\n "a": 1,\n}', f"{SERVICE}/{VIEW}": '{"new": 1}'}
     )
     with pytest.raises(SyncRefused) as refused:
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
     assert refused.value.reason == "ConfigSyntaxError"
     assert f"{PROPS}/config.json:3:1" in refused.value.message
     assert site.files == before
@@ -175,11 +175,11 @@ async def test_a_template_without_its_variable_is_refused(site: EngineHarness) -
     site.routing = Routing(profiles={"default": RoutingProfile((mapping,), vars={"who": "north"})})
     site.pod = pod(service_path="", profile="default")
     site.commit({"tpl/a.txt": "hello {{.Vars.who}}"})
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     assert site.files == {"projects/line/view/a.txt": b"hello north"}
     site.commit({"tpl/a.txt": "hello\n{{.Vars.whom}}"})
     with pytest.raises(SyncRefused, match=r"a\.txt:2"):
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
 
 
 async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineHarness) -> None:
@@ -191,7 +191,7 @@ async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineHar
     site.commit(
         {f"{resources}/prd/config-mode.json": '{"parent": "core"}', f"{resources}/prd/a": "x"}
     )
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert json.loads(site.files[f"{CORE}/config-mode.json"])["title"] == "core"
     assert site.files[f"{CORE}/a"] == b"x"
     (warning,) = done.planned.plan.warnings
@@ -199,7 +199,7 @@ async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineHar
         f"profiles.default.mappings[1]: {resources}/prd/config-mode.json skipped"
     )
     site.routing = Routing(profiles={"default": RoutingProfile(rows[1:])})
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     assert f"{CORE}/config-mode.json" in site.files
 
 
@@ -212,7 +212,7 @@ async def test_patches_and_their_files_are_templates_too(site: EngineHarness) ->
     site.routing = Routing(profiles={"default": RoutingProfile((mapping,), vars={"port": "8088"})})
     site.pod = pod(service_path="", profile="default")
     site.commit({"tpl/site/db.json": '{"name": "", "port": 0}'})
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     made = json.loads(site.files["projects/line/site/db.json"])
     assert made == {"name": "site", "port": 8088}
 
@@ -222,13 +222,13 @@ async def test_additional_files_go_where_their_templates_lead(site: EngineHarnes
     extra = RoutingFile("labels/{{.PodName}}.txt", "user-lib/{{.GatewayName}}/")
     site.routing = Routing(additional_files=(extra,))
     site.commit({"labels/site-0.txt": "first"})
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     assert site.files["user-lib/site/site-0.txt"] == b"first"
     site.routing = Routing(additional_files=(RoutingFile("README.md", "{{.Nothing}}"),))
     with pytest.raises(
         SyncRefused, match=r"additionalFiles\[0\]\.dest: .*unknown variable `\.Nothing`"
     ):
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
 
 
 @pytest.mark.scenario("G37")
@@ -237,7 +237,7 @@ async def test_a_pointer_to_large_storage_is_refused(site: EngineHarness) -> Non
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     site.commit({f"{SERVICE}/projects/line/big.bin": pointer})
     with pytest.raises(SyncRefused, match=r"projects/line/big\.bin") as refused:
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
     assert refused.value.reason == "LfsPointer"
     assert site.files == {}
 
@@ -245,7 +245,7 @@ async def test_a_pointer_to_large_storage_is_refused(site: EngineHarness) -> Non
 async def test_caps_hold_before_a_byte_is_staged(site: EngineHarness) -> None:
     """A file over the cap refuses the sync."""
     with pytest.raises(SyncRefused, match=r"safety\.maxFileSize is 20"):
-        await site.engine.sync(site.order(caps=Caps(max_file_bytes=20)))
+        await site.engine.sync(site.sync_request(caps=Caps(max_file_bytes=20)))
     assert site.files == {}
 
 
@@ -254,24 +254,24 @@ async def test_many_deletes_need_a_word(site: EngineHarness) -> None:
     """The guard holds the sync until this very commit is allowed to delete."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     site.commit(many)
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     site.commit(dict.fromkeys(many))
     with pytest.raises(SyncRefused) as refused:
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
     assert refused.value.reason == "MassDeleteGuard"
     assert site.tip in refused.value.message
     allowed = DeleteSafety(allowed=DeleteAllowance(site.tip, hash_routing(site.routing)))
-    done = await site.engine.sync(site.order(safety=allowed))
+    done = await site.engine.sync(site.sync_request(safety=allowed))
     assert done.applied.deleted == 40
 
 
 @pytest.mark.scenario("G48")
 async def test_the_last_apply_is_undone(site: EngineHarness) -> None:
     """The old bytes are back, and what changed has to be scanned."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     first, before = site.tip, site.files
     site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     undone = await site.engine.rollback()
     assert site.files == before
     assert undone.manifest is not None
@@ -288,7 +288,7 @@ async def test_there_may_be_nothing_to_undo(site: EngineHarness) -> None:
 @pytest.mark.scenario("G47")
 async def test_drift_is_seen_and_stamps_are_not(site: EngineHarness) -> None:
     """A hand edit, a lost file and a strange one count; the gateway's own stamps do not."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     excludes = GlobSet(("**/.resources/**",))
     assert not (await site.engine.find_drift(excludes)).has_drift
     stamped = json.loads(site.files["projects/line/view/resource.json"])
@@ -305,7 +305,7 @@ async def test_drift_is_seen_and_stamps_are_not(site: EngineHarness) -> None:
         ("projects/line/project.json",),
         ("projects/line/strange",),
     )
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert (done.applied.put, done.applied.deleted) == (2, 1)
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
     assert json.loads(site.files["projects/line/view/resource.json"]) == stamped
@@ -313,7 +313,7 @@ async def test_drift_is_seen_and_stamps_are_not(site: EngineHarness) -> None:
 
 async def test_everything_is_hashed_on_demand(site: EngineHarness) -> None:
     """A change that left size, time and inode alone is found by a full look only."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     path = site.data / VIEW
     stat = path.stat()
     with path.open("r+b") as file:
@@ -325,10 +325,10 @@ async def test_everything_is_hashed_on_demand(site: EngineHarness) -> None:
 
 async def test_equal_files_are_adopted_unwritten(site: EngineHarness) -> None:
     """A volume that has the files already gets a manifest and no write."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     (site.data / ".ignition-sync" / "manifest.json").unlink()
     inode = (site.data / VIEW).stat().st_ino
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert (done.applied.tx, done.applied.put) == ("", 0)
     assert (site.data / VIEW).stat().st_ino == inode
     assert site.applier.manifest() is not None
@@ -349,13 +349,13 @@ async def test_a_large_file_goes_by_in_pieces(
         return content
 
     monkeypatch.setattr(CommitStore, "read", read)
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     path = site.data / "projects/line/large.bin"
     assert hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(large.encode()).digest()
     assert max(sizes) < 1024
     (site.data / ".ignition-sync" / "manifest.json").unlink()
     inode = path.stat().st_ino
-    assert (await site.engine.sync(site.order())).applied.put == 0
+    assert (await site.engine.sync(site.sync_request())).applied.put == 0
     assert path.stat().st_ino == inode
 
 
@@ -366,17 +366,17 @@ async def test_a_large_file_that_finds_no_room_ends_the_sync(site: EngineHarness
     site.applier.close()
     site.applier = DataVolume(site.data, LockOwner("uid-1", "site-0", "node-a"), reserve=greedy)
     with pytest.raises(Retryable, match="must stay free"):
-        await SyncEngine(site.applier, site.store).sync(site.order())
+        await SyncEngine(site.applier, site.store).sync(site.sync_request())
     assert site.files == {}
 
 
 @pytest.mark.scenario("G17")
 async def test_git_down_leaves_the_tree(site: EngineHarness, tmp_path: Path) -> None:
     """A commit that cannot be had changes nothing."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     before = site.files
     with pytest.raises(GitError):
-        await site.engine.sync(site.order(commit="1" * 40))
+        await site.engine.sync(site.sync_request(commit="1" * 40))
     assert site.files == before
 
 
@@ -385,7 +385,7 @@ async def test_a_sync_is_given_up_before_its_commit_point(site: EngineHarness) -
     interrupt = Interrupt()
     interrupt.set()
     with pytest.raises(SyncInterrupted):
-        await site.engine.sync(site.order(), interrupt)
+        await site.engine.sync(site.sync_request(), interrupt)
     assert site.files == {}
 
     late = Interrupt()
@@ -395,7 +395,7 @@ async def test_a_sync_is_given_up_before_its_commit_point(site: EngineHarness) -
         asyncio.run_coroutine_threadsafe(_set(late), loop).result(5)
 
     with pytest.raises(SyncInterrupted):
-        await site.engine.sync(site.order(), late, before_commit=ask)
+        await site.engine.sync(site.sync_request(), late, before_commit=ask)
     assert site.files == {}
     assert list((site.data / ".ignition-sync" / "staging").iterdir()) == []
 
@@ -409,7 +409,7 @@ async def test_the_order_decides_not_the_tip(site: EngineHarness) -> None:
     """The branch moved on after the commit was named."""
     wanted = site.tip
     site.commit({f"{SERVICE}/{VIEW}": '{"newer": 1}'})
-    await site.engine.sync(site.order(commit=wanted))
+    await site.engine.sync(site.sync_request(commit=wanted))
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
 
 
@@ -418,23 +418,23 @@ async def test_warnings_name_what_the_gateway_would_miss(site: EngineHarness) ->
     site.commit(
         {f"{SERVICE}/projects/line/view/resource.json": resource_json("view.json", "gone.bin")}
     )
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert any("gone.bin" in warning for warning in done.planned.warnings)
 
 
 async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineHarness) -> None:
     """Also by syncs that change other files, and for a payload that goes in that very sync."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     site.commit({f"{SERVICE}/{VIEW}": None, f"{SERVICE}/projects/line/data.json": "{"})
     for number in range(2):
         site.commit({f"{SERVICE}/projects/line/code.py": f"x = {number}"})
-        found = (await site.engine.sync(site.order())).planned.warnings
+        found = (await site.engine.sync(site.sync_request())).planned.warnings
         assert [text.partition(":")[0] for text in found] == [
             "projects/line/data.json",
             "projects/line/view/resource.json",
         ]
     site.commit({f"{SERVICE}/{VIEW}": "{}", f"{SERVICE}/projects/line/data.json": "{}"})
-    assert (await site.engine.sync(site.order())).planned.warnings == ()
+    assert (await site.engine.sync(site.sync_request())).planned.warnings == ()
 
 
 async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineHarness) -> None:
@@ -442,11 +442,11 @@ async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineHarness
     site.commit(
         {f"{SERVICE}/projects/line/view/resource.json": resource_json("view.json", "gone.bin")}
     )
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     before = site.applier.manifest()
     _as_written_before(site)
     site.commit({f"{SERVICE}/projects/line/code.py": "x = 1"})
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert any("gone.bin" in warning for warning in done.planned.warnings)
     assert done.applied.put == 1
     after = site.applier.manifest()
@@ -458,18 +458,18 @@ async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineHarness
 
 async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineHarness) -> None:
     """The manifest of an earlier version has no record: unmanaged files stay, and are named."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     (site.data / "projects/line/theirs").write_text("?")
     _as_written_before(site)
     site.commit({f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
-    done = await site.engine.sync(site.order())
+    done = await site.engine.sync(site.sync_request())
     assert (done.applied.put, done.applied.deleted) == (1, 0)
     (warning,) = done.planned.plan.warnings
     assert "is kept: projects/line/theirs." in warning
     assert not (await site.engine.find_drift(GlobSet(()))).has_drift
     (site.data / "projects/line/newer").write_text("?")
     assert (await site.engine.find_drift(GlobSet(()))).extra == ("projects/line/newer",)
-    assert (await site.engine.sync(site.order())).applied.deleted == 1
+    assert (await site.engine.sync(site.sync_request())).applied.deleted == 1
     assert "projects/line/theirs" in site.files
 
 

@@ -68,7 +68,7 @@ async def _cold(site: EngineHarness) -> tuple[bytes, bytes]:
     git = Git(git_settings(site.directory))
     store = CommitStore.open(git, site.directory / "cold", cap_bytes=CAP)
     with DataVolume(site.data, LockOwner("uid-2", "site-0", "node-a")) as applier:
-        planned = await SyncEngine(applier, store).plan(site.order())
+        planned = await SyncEngine(applier, store).plan(site.sync_request())
     store.close()
     return plans.to_json(planned.plan), manifests.encode(planned.manifest)
 
@@ -86,28 +86,28 @@ async def test_a_warm_engine_plans_what_a_cold_one_plans(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over changed, new and lost files, and one look at the disk for each sync."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     for files, whole in COMMITS:
         site.commit(files)
         expected = await _cold(site)
         with monkeypatch.context() as patch:
             counted = Counted(patch)
-            planned = await site.engine.plan(site.order())
+            planned = await site.engine.plan(site.sync_request())
             assert (counted.layouts, counted.surveys) == (whole, 1)
         assert (plans.to_json(planned.plan), manifests.encode(planned.manifest)) == expected
-        await site.engine.sync(site.order())
+        await site.engine.sync(site.sync_request())
 
 
 async def test_a_manifest_is_read_again_only_if_it_is_another_one(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a sync it is known, after an undo and after a foreign hand it is what lies there."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     first = site.applier.manifest()
     site.commit({f"{LINE}/view/view.json": '{"root": 2}'})
     with monkeypatch.context() as patch:
         patch.setattr(manifests, "decode", pytest.fail)
-        synced = await site.engine.sync(site.order())
+        synced = await site.engine.sync(site.sync_request())
         second = site.applier.manifest()
     assert first is not None
     assert second is not None
@@ -148,7 +148,7 @@ async def test_a_prefetch_counts_if_it_is_fresh_and_the_right_one(
     surveys: int,
 ) -> None:
     """An old one, or one of other roots, is repeated."""
-    await site.engine.sync(site.order())
+    await site.engine.sync(site.sync_request())
     manifest = site.applier.manifest()
     assert manifest is not None
     counted, clock = Counted(monkeypatch), ManualClock()

@@ -38,7 +38,7 @@ async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> No
     clock, policy = WallClock(), SyncPolicy(full_hash_seconds=24 * HOUR)
     with engine_harness(tmp_path) as site:
         work = await site.operations(clock)
-        await work.sync(site.order(), Interrupt(), trigger="")
+        await work.sync(site.sync_request(), Interrupt(), trigger="")
         _altered_unseen(site.data / VIEW)
         found = []
         for _ in range(3):

@@ -29,10 +29,10 @@ def site(tmp_path: Path) -> Iterator[EngineHarness]:
 async def _synced_twice(site: EngineHarness) -> tuple[GatewayOperations, str, dict[str, bytes]]:
     """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
     work = await site.operations()
-    await work.sync(site.order(), Interrupt(), trigger="")
+    await work.sync(site.sync_request(), Interrupt(), trigger="")
     before = site.files
     bad = site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
-    await work.sync(site.order(), Interrupt(), trigger="")
+    await work.sync(site.sync_request(), Interrupt(), trigger="")
     assert site.files != before
     return work, bad, before
 
@@ -99,7 +99,7 @@ async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
     work = await site.operations()
     assert await work.rollback(request_value, "") is False
     assert (work.state.rollback, work.state.pending) == (request_value, ())
-    await work.sync(site.order(), Interrupt(), trigger="")
+    await work.sync(site.sync_request(), Interrupt(), trigger="")
     assert work.state.rolled_back is None
     assert site.files
 
@@ -120,6 +120,6 @@ async def test_a_wish_given_up_is_begun_anew(
     await _failed_rollback(site, work, monkeypatch)
     before = site.files
     site.commit({f"{SERVICE}/{VIEW}": '{"worse": true}'})
-    await work.sync(site.order(), Interrupt(), trigger="")
+    await work.sync(site.sync_request(), Interrupt(), trigger="")
     await work.rollback("site", "")
     assert site.files == before

@@ -1,4 +1,4 @@
-"""The real agent as a process, beside a mock gateway, told by a test what a controller would."""
+"""The real agent as a process, beside a mock gateway; a test publishes what a controller would."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _RELAY_SECONDS = 10.0
 
 
 class ApiRelay:
-    """A line to the API server that can be cut and mended."""
+    """A relay to the API server whose connections can be cut and restored."""
 
     def __init__(self, server: str) -> None:
         parts = urlsplit(server)
@@ -71,23 +71,23 @@ class ApiRelay:
         """End every connection and refuse new ones."""
         with self._changing:
             self._is_cut = True
-            for line in self._open:
-                _end(line)
+            for connection in self._open:
+                _end(connection)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._is_cut = False
 
     def close(self) -> None:
-        """End everything; no thread and no socket is left to the garbage collector."""
+        """Close everything; no thread and no socket is left to the garbage collector."""
         self.cut()
-        # Closing alone does not wake who waits in accept().
+        # Closing alone does not wake the thread that waits in accept().
         _end(self._listener)
         self._accepting.join(_RELAY_SECONDS)
         self._listener.close()
         for pump in self._pumps:
             pump.join(_RELAY_SECONDS)
-        for line in self._open:
-            line.close()
+        for connection in self._open:
+            connection.close()
 
     def _accept(self) -> None:
         while True:
@@ -125,13 +125,13 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             sink.sendall(data)
-    for line in (source, sink):
-        _end(line)
+    for connection in (source, sink):
+        _end(connection)
 
 
-def _end(line: socket.socket) -> None:
+def _end(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class AgentRun:
@@ -166,7 +166,7 @@ class AgentRun:
         return self._process is not None and self._process.poll() is None
 
     def signal(self, number: int) -> int:
-        """Send a signal and wait for the end."""
+        """Send a signal and wait for the process to end."""
         self.send(number)
         return self.wait(20)
 
@@ -203,8 +203,8 @@ class AgentRun:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - loopback
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -214,7 +214,7 @@ def _get(url: str) -> tuple[int, str]:
 
 @dataclass
 class AgentHarness:
-    """One pod's surroundings: cluster objects, mounted files, repository, gateway."""
+    """The environment of one pod: cluster objects, mounted files, repository, gateway."""
 
     cluster: LocalCluster
     namespace: str
@@ -237,8 +237,8 @@ class AgentHarness:
         self.annotate_pod(service_path=SERVICE)
         self.token_file = self.directory / "apiKey"
         self.token_file.write_text(TOKEN)
-        self._make_rights()
-        self.make_status_object()
+        self._create_rights()
+        self.create_status_object()
         self.agent = AgentRun(self._environment(), self.directory / "agent.log", self._config())
 
     # the cluster
@@ -247,34 +247,34 @@ class AgentHarness:
     def status_name(self) -> str:
         return agent_objects.status_name(self.pod_uid)
 
-    def make_status_object(self) -> None:
-        """As the controller does for every pod that it finds."""
+    def create_status_object(self) -> None:
+        """As the controller does for every pod that it discovers."""
         self.admin.apply(_config_map(self.status_name, self.namespace))
 
     @property
     def metadata(self) -> AgentMetadata:
-        """What the controller would tell now."""
+        """What the controller would publish now."""
         cr = IgnitionSync.decode(json.dumps(self._document()).encode())
         uid = self.admin.get("configmaps", self.status_name)["metadata"]["uid"]
         source = metadata_builder.build_source(
             cr.spec, self.served.server.url(self.repository_name), "main", self.tip
         )
-        wish = MetadataInputs(
+        inputs = MetadataInputs(
             routing=metadata_builder.build_routing(cr.spec, ""),
             source=source,
             status_objects={POD: StatusObject(self.status_name, uid)},
             operator_version="test",
         )
-        told = dataclasses.replace(metadata_builder.build_metadata(cr, wish), **self.changes)
-        return dataclasses.replace(told, policy=_with(told.policy, self.policy))
+        built = dataclasses.replace(metadata_builder.build_metadata(cr, inputs), **self.changes)
+        return dataclasses.replace(built, policy=_with(built.policy, self.policy))
 
     def publish(self, **changes: Any) -> AgentMetadata:
-        """Tell the agent; `changes` stay."""
+        """Publish the metadata; `changes` stay in effect."""
         self.changes |= changes
-        told = self.metadata
+        published = self.metadata
         document = _config_map(agent_objects.metadata_name(CR), self.namespace)
-        self.admin.apply({**document, "data": metadatas.encode(told)})
-        return told
+        self.admin.apply({**document, "data": metadatas.encode(published)})
+        return published
 
     def push(self, files: Mapping[str, str | None]) -> str:
         """Commit and publish."""
@@ -288,7 +288,7 @@ class AgentHarness:
 
     @property
     def report(self) -> AgentReport | None:
-        """What the agent says, as the controller reads it."""
+        """The agent's report, as the controller reads it."""
         data = self.admin.get("configmaps", self.status_name).get("data") or {}
         return agent_report.decode(data[POD]) if POD in data else None
 
@@ -312,18 +312,18 @@ class AgentHarness:
         return report
 
     def await_synced(self, commit: str = "", **fields: Any) -> AgentReport:
-        """The gateway has the commit and the routing that are in force."""
-        hashed = routing.hash_profile(self.metadata.routing_hash, self._annotations(), LABELS)
+        """The report of a gateway with the published commit and routing."""
+        profile_hash = routing.hash_profile(self.metadata.routing_hash, self._annotations(), LABELS)
         return self.await_report(
             "synced",
             sync_status="Synced",
             synced_commit=commit or self.tip,
-            profile_hash=hashed,
+            profile_hash=profile_hash,
             **fields,
         )
 
     def await_booted(self) -> None:
-        """The agent has checked what the gateway's first boot left; until then it repairs."""
+        """Wait for the agent's check after the gateway's first boot; until then it repairs."""
 
         def is_checked() -> bool:
             return not json.loads((self.data / AGENT_STATE_PATH).read_bytes()).get("boots")
@@ -367,7 +367,7 @@ class AgentHarness:
             },
         }
 
-    def _make_rights(self) -> None:
+    def _create_rights(self) -> None:
         owner = ObjectOwner("v1", "ConfigMap", self.namespace, CR, "")
         role = agent_objects.agent_role(owner, [self.status_name])
         binding = agent_objects.agent_role_binding(owner, [])
@@ -390,7 +390,7 @@ class AgentHarness:
         return path
 
     def _environment(self) -> dict[str, str]:
-        here = self.directory
+        directory = self.directory
         return {
             "POD_NAME": POD,
             "POD_UID": self.pod_uid,
@@ -398,20 +398,20 @@ class AgentHarness:
             "NODE_NAME": "node-a",
             "CR_NAME": CR,
             "DATA_PATH": str(self.data),
-            "STORE_PATH": str(here / "store"),
-            "RUN_PATH": str(here / "run"),
-            "POD_INFO_PATH": str(here / "podinfo"),
+            "STORE_PATH": str(directory / "store"),
+            "RUN_PATH": str(directory / "run"),
+            "POD_INFO_PATH": str(directory / "podinfo"),
             "API_KEY_FILE": str(self.token_file),
-            "GIT_AUTH_PATH": str(here / "git-auth"),
-            "GIT_CA_PATH": str(here / "git-ca"),
-            "GATEWAY_CA_FILE": str(here / "no-ca"),
+            "GIT_AUTH_PATH": str(directory / "git-auth"),
+            "GIT_CA_PATH": str(directory / "git-ca"),
+            "GATEWAY_CA_FILE": str(directory / "no-ca"),
             "GIT_INSECURE_HOSTS": "127.0.0.1",
         }
 
 
 @contextlib.contextmanager
 def agent_harness(cluster: LocalCluster, namespace: str, directory: Path) -> Iterator[AgentHarness]:
-    """A harness whose agent has not been started yet, and is gone afterwards."""
+    """A harness whose agent is not started yet, and is killed afterwards."""
     data = directory / "data"
     data.mkdir()
     with contextlib.ExitStack() as stack:
@@ -424,11 +424,11 @@ def agent_harness(cluster: LocalCluster, namespace: str, directory: Path) -> Ite
         yield harness
 
 
-def unchanged_for(seconds: float, look: Any) -> bool:
-    """Whether what `look` sees stays the same for so long."""
-    first, end = look(), time.monotonic() + seconds
+def unchanged_for(seconds: float, read: Any) -> bool:
+    """Whether `read` returns the same value for so long."""
+    first, end = read(), time.monotonic() + seconds
     while time.monotonic() < end:
-        if look() != first:
+        if read() != first:
             return False
         time.sleep(0.05)
     return True

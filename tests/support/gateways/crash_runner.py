@@ -1,4 +1,4 @@
-"""Lets applies die at named places: learns the places first, then visits each of them."""
+"""Kills applies at named failpoints: records the failpoints first, then kills at each of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.processes.operator import eventually
 
 KILLED = -9
 _EFFECTS = ("create", "keep", "link", "mkdir", "rename", "rmdir", "unlink", "write")
-_CHANGING = {"gateways.lock.beat.after", *(f"gateways.tree.{name}.after" for name in _EFFECTS)}
-_HERE = Path(__file__).resolve().parents[3]
+_CHANGES_DISK = {"gateways.lock.beat.after", *(f"gateways.tree.{name}.after" for name in _EFFECTS)}
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 class CrashRunner:
-    """A server of children that run one apply each."""
+    """A server that runs each apply in a child process."""
 
     def __init__(self, server: subprocess.Popen[str], directory: Path) -> None:
         self._server = server
@@ -41,9 +41,9 @@ class CrashRunner:
     def hold(self, data: Path) -> int:
         """The id of a process that holds the lock of `data` until it is killed."""
         pid = self.run(data, "hold")
-        held = data / "held"
-        eventually(held.exists, "the lock is held")
-        held.unlink()
+        marker = data / "held"
+        eventually(marker.exists, "the lock is held")
+        marker.unlink()
         return pid
 
     def await_end(self) -> int:
@@ -54,9 +54,9 @@ class CrashRunner:
     def empty(self) -> Path:
         """A data directory with nothing in it."""
         self._count += 1
-        made = self._directory / f"empty-{self._count}"
-        made.mkdir()
-        return made
+        directory = self._directory / f"empty-{self._count}"
+        directory.mkdir()
+        return directory
 
     def copy(self, template: Path) -> Path:
         """A copy of a data directory, hard links included."""
@@ -66,10 +66,10 @@ class CrashRunner:
         return copied
 
     def kill_points(self, template: Path, act: str, *, armed: str = "", **extra: str) -> list[str]:
-        """The deaths that `act` can die, as `name=kill@visit`.
+        """The points at which `act` can be killed, as `name=kill@visit`.
 
-        Every place is there with its first visit. Of later visits those are left out that
-        find the disk as the visit before left it: to the disk they are the same death.
+        Every failpoint is listed with its first visit. Later visits are left out if nothing was
+        written since the visit before: the disk is the same, so the kill is, too.
         """
         visited = self._directory / "visited"
         visited.unlink(missing_ok=True)
@@ -82,32 +82,32 @@ class CrashRunner:
 def _distinct(visits: list[str]) -> Iterator[str]:
     counts: Counter[str] = Counter()
     is_changed = True
-    for place in visits:
-        counts[place] += 1
-        is_changed = is_changed or place in _CHANGING
-        if is_changed or counts[place] == 1:
+    for name in visits:
+        counts[name] += 1
+        is_changed = is_changed or name in _CHANGES_DISK
+        if is_changed or counts[name] == 1:
             is_changed = False
-            yield f"{place}=kill@{counts[place]}"
+            yield f"{name}=kill@{counts[name]}"
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory so that two names of one file stay two names of one file."""
-    names: dict[int, Path] = {}
+    """Copy a directory, hard links between its files included."""
+    copies: dict[int, Path] = {}
     for directory, _, files in os.walk(source):
-        here = target / Path(directory).relative_to(source)
-        here.mkdir()
+        target_directory = target / Path(directory).relative_to(source)
+        target_directory.mkdir()
         for name in files:
             path = Path(directory) / name
             inode = path.stat().st_ino
-            if inode in names:
-                (here / name).hardlink_to(names[inode])
+            if inode in copies:
+                (target_directory / name).hardlink_to(copies[inode])
             else:
-                names[inode] = Path(shutil.copy2(path, here / name))
+                copies[inode] = Path(shutil.copy2(path, target_directory / name))
 
 
 @contextmanager
 def memory_directory() -> Iterator[Path]:
-    """A directory whose syncs cost nothing: a killed process does not need a real disk."""
+    """A directory in memory: a killed process does not need a real disk."""
     memory = Path("/dev/shm")
     base = memory if os.access(memory, os.W_OK) else None
     root = Path(tempfile.mkdtemp(prefix="windlass-apply-", dir=base))
@@ -119,12 +119,12 @@ def memory_directory() -> Iterator[Path]:
 
 @contextmanager
 def crash_runner(directory: Path) -> Iterator[CrashRunner]:
-    """Start the server; it ends with the block."""
+    """Start the server; it is stopped at the end of the block."""
     directory.mkdir(parents=True, exist_ok=True)
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.fault.apply_child"],
-        cwd=_HERE,
-        env={**os.environ, "PYTHONPATH": f"{_HERE}:{_HERE / 'src'}"},
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": f"{_ROOT}:{_ROOT / 'src'}"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

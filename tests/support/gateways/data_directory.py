@@ -1,4 +1,4 @@
-"""A gateway's data directory at a desk: plans from dictionaries, and what lies there."""
+"""A gateway's data directory in tests: plans from dictionaries, and the resulting tree."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ NEW: Files = {
 
 
 def applier(data: Path, owner: LockOwner = OWNER, **settings: int) -> DataVolume:
-    """An applier that may use the disk to its last byte."""
+    """A data volume without a disk reserve."""
     return DataVolume(data, owner, reserve=NO_RESERVE, **settings)
 
 
 def sync(target: DataVolume, files: Files, commit: str) -> ApplyResult:
-    """Bring exactly `files` below the managed root."""
+    """Sync exactly `files` below the managed root."""
     with target.begin() as transaction:
         return commit_files(target, transaction, files, commit)
 
@@ -59,20 +59,20 @@ def sync(target: DataVolume, files: Files, commit: str) -> ApplyResult:
 def commit_files(
     target: DataVolume, transaction: Transaction, files: Files, commit: str
 ) -> ApplyResult:
-    """Stage and commit what differs between the disk and `files`."""
-    there = read_tree(target.directory.root)
+    """Stage and commit the differences between the disk and `files`."""
+    live = read_tree(target.directory.root)
     before = target.manifest()
     for path, content in files.items():
-        if there.get(path) != content:
+        if live.get(path) != content:
             transaction.stage(path, content)
-    ops = plan_operations(there, files)
+    ops = plan_operations(live, files)
     return transaction.commit(
         make_plan(ops, before, commit), expected_manifest(target, files, commit)
     )
 
 
 def make_plan(ops: tuple[PlanStep, ...], before: Manifest | None, commit: str) -> Plan:
-    """A plan around `ops`."""
+    """A plan with the steps `ops`."""
     return Plan(
         gateway="gateway",
         from_commit=before.commit if before is not None else "",
@@ -89,46 +89,46 @@ def make_plan(ops: tuple[PlanStep, ...], before: Manifest | None, commit: str) -
     )
 
 
-def plan_operations(there: Mapping[str, bytes | None], files: Files) -> tuple[PlanStep, ...]:
+def plan_operations(live: Mapping[str, bytes | None], files: Files) -> tuple[PlanStep, ...]:
     """The steps from one tree to another, in the order of the specification."""
-    wanted = {folder for path in files for folder in path_rules.parents(path)}
-    doomed = [path for path, held in there.items() if held is not None and path not in files]
-    folders = [path for path, held in there.items() if held is None and path not in wanted]
-    first = [path for path in doomed if path in wanted or _is_under(path, files)]
-    puts = [path for path in sorted(files, key=_announcing) if there.get(path) != files[path]]
+    parents = {folder for path in files for folder in path_rules.parents(path)}
+    deleted = [path for path, content in live.items() if content is not None and path not in files]
+    folders = [path for path, content in live.items() if content is None and path not in parents]
+    blocking = [path for path in deleted if path in parents or _is_under(path, files)]
+    puts = [path for path in sorted(files, key=_resource_last) if live.get(path) != files[path]]
     return (
-        *(PlanStep("delete", path) for path in first),
+        *(PlanStep("delete", path) for path in blocking),
         *(PlanStep("rmdir", path) for path in _deepest(folders) if _clears(path, files)),
         *(_put(path, files[path]) for path in puts),
-        *(PlanStep("delete", path) for path in sorted(doomed, key=_announcing, reverse=True)
-          if path not in first),
+        *(PlanStep("delete", path) for path in sorted(deleted, key=_resource_last, reverse=True)
+          if path not in blocking),
         *(PlanStep("rmdir", path) for path in _deepest(folders) if not _clears(path, files)),
     )  # fmt: skip
 
 
 def read_tree(data: Path) -> dict[str, bytes | None]:
     """Every file with its content, every directory with None; without our own state."""
-    found: dict[str, bytes | None] = {}
+    tree: dict[str, bytes | None] = {}
     for directory, folders, names in os.walk(data):
-        here = Path(directory)
-        if here == data:
+        folder = Path(directory)
+        if folder == data:
             folders[:] = [name for name in folders if name != STATE_DIRECTORY]
         for name in folders:
-            found[(here / name).relative_to(data).as_posix()] = None
+            tree[(folder / name).relative_to(data).as_posix()] = None
         for name in names:
-            found[(here / name).relative_to(data).as_posix()] = (here / name).read_bytes()
-    found.pop("projects", None)
-    return found
+            tree[(folder / name).relative_to(data).as_posix()] = (folder / name).read_bytes()
+    tree.pop("projects", None)
+    return tree
 
 
 def expected_tree(files: Files) -> dict[str, bytes | None]:
-    """What `read_tree` gives where exactly `files` are there."""
+    """What `read_tree` returns for exactly `files`."""
     folders = {folder for path in files for folder in path_rules.parents(path)} - {"projects"}
     return {**dict.fromkeys(folders), **files}
 
 
 def expected_manifest(target: DataVolume, files: Files, commit: str) -> Manifest:
-    """What the volume remembers once `files` are there."""
+    """The manifest of the volume after a sync of `files`."""
     stats = stat_files(target, files)
     entries = {
         path: ManifestEntry(digest(content), len(content), "", stat=stats.get(path))
@@ -138,9 +138,9 @@ def expected_manifest(target: DataVolume, files: Files, commit: str) -> Manifest
 
 
 def assert_complete(data: Path, trees: Mapping[str, Files]) -> str:
-    """The tree is exactly the one of the manifest's commit and nothing else is left over."""
-    with applier(data) as looker:
-        manifest = looker.manifest()
+    """The tree is exactly that of the manifest's commit, and nothing else is left over."""
+    with applier(data) as volume:
+        manifest = volume.manifest()
     commit = manifest.commit if manifest is not None else ""
     assert read_tree(data) == expected_tree(trees[commit]), f"not the tree of {commit!r}"
     entries = manifest.files if manifest is not None else {}
@@ -153,23 +153,23 @@ def assert_complete(data: Path, trees: Mapping[str, Files]) -> str:
 
 
 def assert_no_leftovers(data: Path) -> None:
-    """The state directory holds a manifest, a lock and at most one whole undo."""
+    """The state directory contains a manifest, a lock and at most one complete undo."""
     state = data / STATE_DIRECTORY
     if not state.exists():
         return
     names = {path.name for path in state.iterdir()}
     assert names <= {"lock", "manifest.json", "staging", "undo"}, names
     assert not list((state / "staging").glob("*"))
-    kept = list((state / "undo").glob("*"))
-    assert len(kept) <= 1, kept
-    for folder in kept:
+    undos = list((state / "undo").glob("*"))
+    assert len(undos) <= 1, undos
+    for folder in undos:
         assert (folder / "record").exists()
         assert not list(folder.glob("*.go"))
     assert not [path for path in data.rglob("*") if ".wl-" in path.name]
 
 
 def digest(content: bytes) -> str:
-    """The sha256 of a content."""
+    """The sha256 of some content."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -177,7 +177,7 @@ def _put(path: str, content: bytes) -> PlanStep:
     return PlanStep("put", path, digest(content), len(content))
 
 
-def _announcing(path: str) -> tuple[bool, str]:
+def _resource_last(path: str) -> tuple[bool, str]:
     return path_rules.base_name(path) in ("resource.json", "project.json"), path
 
 
@@ -194,6 +194,6 @@ def _clears(folder: str, files: Files) -> bool:
 
 
 def stat_files(applier: DataVolume, paths: Iterable[str]) -> dict[str, FileStat]:
-    """The stats of files as a manifest has them."""
-    found = {path: applier.directory.stat(path) for path in paths}
-    return {path: state_directory.file_stat(info) for path, info in found.items() if info}
+    """The stats of files as a manifest stores them."""
+    stats = {path: applier.directory.stat(path) for path in paths}
+    return {path: state_directory.file_stat(info) for path, info in stats.items() if info}

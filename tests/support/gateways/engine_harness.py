@@ -54,26 +54,28 @@ SITE: Mapping[str, str] = {
 
 
 def pod(name: str = "site-0", **annotations: str) -> GatewayPod:
-    """A pod with our annotations, underscores standing for dashes."""
-    said = {"service_path": SERVICE, **annotations}
-    named = {ANNOTATION_PREFIX + key.replace("_", "-"): value for key, value in said.items()}
-    return GatewayPod(name, "plant", named, {"app.kubernetes.io/name": "site"})
+    """A pod with our annotations; underscores stand for dashes."""
+    all_annotations = {"service_path": SERVICE, **annotations}
+    prefixed = {
+        ANNOTATION_PREFIX + key.replace("_", "-"): value for key, value in all_annotations.items()
+    }
+    return GatewayPod(name, "plant", prefixed, {"app.kubernetes.io/name": "site"})
 
 
 def read_files(data: Path) -> dict[str, bytes]:
     """Every file of a data directory with its content, without our own state."""
-    found = {}
+    contents = {}
     for directory, folders, names in os.walk(data):
-        here = Path(directory)
+        folder = Path(directory)
         folders[:] = [name for name in folders if name != STATE_DIRECTORY]
         for name in names:
-            found[(here / name).relative_to(data).as_posix()] = (here / name).read_bytes()
-    return found
+            contents[(folder / name).relative_to(data).as_posix()] = (folder / name).read_bytes()
+    return contents
 
 
 @dataclass
 class EngineHarness:
-    """All of it, with an engine over it."""
+    """A git server, a store and a data directory, with an engine over them."""
 
     served: RunningGitServer
     repository: Path
@@ -94,16 +96,16 @@ class EngineHarness:
         self.engine = SyncEngine(self.applier, self.store)
 
     def commit(self, files: Mapping[str, str | None]) -> str:
-        """Push a commit; its id."""
+        """Push a commit; returns its id."""
         return commit_files(self.repository, files)
 
     @property
     def tip(self) -> str:
         return http_server.branch_tips(self.repository)["main"]
 
-    def order(self, **changes: object) -> SyncRequest:
-        """The order for the newest commit."""
-        made = SyncRequest(
+    def sync_request(self, **changes: object) -> SyncRequest:
+        """The request to sync the newest commit."""
+        request = SyncRequest(
             source=RemoteSource(self.served.remote("site")),
             commit=self.tip,
             ref="main",
@@ -112,18 +114,20 @@ class EngineHarness:
             pod=self.pod,
             cr_name="site",
         )
-        return replace(made, **changes)  # type: ignore[arg-type]
+        return replace(request, **changes)  # type: ignore[arg-type]
 
     async def operations(self, clock: Clock | None = None) -> GatewayOperations:
         """The operations of an agent after its start; scans are not expected."""
 
-        def nobody(_: object) -> Any:
+        def refuse_scan(_: object) -> Any:
             raise AssertionError("unexpected scan")
 
         metrics = AgentMetrics(CollectorRegistry())
-        work = GatewayOperations(self.applier, self.store, nobody, clock or SystemClock(), metrics)
-        await work.start()
-        return work
+        operations = GatewayOperations(
+            self.applier, self.store, refuse_scan, clock or SystemClock(), metrics
+        )
+        await operations.start()
+        return operations
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -136,7 +140,7 @@ class EngineHarness:
 
 @contextlib.contextmanager
 def engine_harness(tmp_path: Path, files: Mapping[str, str] = SITE) -> Iterator[EngineHarness]:
-    """A site over a fresh repository."""
+    """A harness with a new repository."""
     with http_server.running_git_server(tmp_path / "srv") as served:
         repository = served.create("site", files)
         site = EngineHarness(served, repository, tmp_path / "data", tmp_path)

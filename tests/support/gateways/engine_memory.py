@@ -1,4 +1,4 @@
-"""How much memory an agent's engine takes to bring a large commit onto the disk."""
+"""How much memory an agent's engine needs to sync a large commit."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 
-async def main(place, repository, commit, size):
-    settings = GitSettings(run_directory=place / "run2", allow_file=True)
-    store = CommitStore.open(Git(settings), place / "store2", cap_bytes=1 << 30)
-    volume = DataVolume(place / "data2", LockOwner("u", "p", "n"))
+async def main(directory, repository, commit, size):
+    settings = GitSettings(run_directory=directory / "run2", allow_file=True)
+    store = CommitStore.open(Git(settings), directory / "store2", cap_bytes=1 << 30)
+    volume = DataVolume(directory / "data2", LockOwner("u", "p", "n"))
     pod = GatewayPod("site-0", "plant", {ANNOTATION_PREFIX + "service-path": "."}, {})
     source = RemoteSource(Remote.parse(f"file://{repository}"))
     request = SyncRequest(source, commit, "main", Routing(),
                           hash_routing(Routing()), pod, "site")
-    done = await SyncEngine(volume, store).sync(request)
-    assert done.applied.bytes_written == size, done.applied
+    result = await SyncEngine(volume, store).sync(request)
+    assert result.applied.bytes_written == size, result.applied
 
-place = Path(sys.argv[1])
-(place / "data2").mkdir()
-asyncio.run(main(place, sys.argv[2], sys.argv[3], int(sys.argv[4])))
-# Unlike ru_maxrss this begins anew with the program.
+directory = Path(sys.argv[1])
+(directory / "data2").mkdir()
+asyncio.run(main(directory, sys.argv[2], sys.argv[3], int(sys.argv[4])))
+# Unlike ru_maxrss this starts at zero with the program.
 status = Path("/proc/self/status").read_text()
 print(int(status.partition("VmHWM:")[2].split()[0]) // 1024)
 """
 
 
-def peak_mib(place: Path, *, small: int, large: int) -> int:
-    """The most that a process held which synced so many files of 50 KB and of 40 MB."""
-    repository = place / "big.git"
+def peak_mib(directory: Path, *, small: int, large: int) -> int:
+    """The peak memory of a process that syncs so many files of 50 KB and of 40 MB."""
+    repository = directory / "big.git"
     subprocess.run(["git", "init", "-q", "--bare", str(repository)], check=True)
     size = _fill(repository, small, large)
-    done = subprocess.run(
+    finished = subprocess.run(
         [
             sys.executable,
             "-c",
             _SYNC,
-            place,
+            directory,
             repository,
             branch_tips(repository)["main"],
             str(size),
@@ -69,12 +69,12 @@ def peak_mib(place: Path, *, small: int, large: int) -> int:
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    assert finished.returncode == 0, finished.stderr
+    return int(finished.stdout)
 
 
 def _fill(repository: Path, small: int, large: int) -> int:
-    """A commit of files of which none compresses; their bytes together."""
+    """Commit files that do not compress; returns their total size."""
     parts = [b"commit refs/heads/main\ncommitter A <a@example.org> 1700000000 +0000\ndata 1\nx\n"]
     sizes = {f"projects/p/{n}.bin": _SMALL_BYTES for n in range(small)}
     sizes |= {f"projects/p/large{n}.bin": _LARGE_BYTES for n in range(large)}
@@ -85,6 +85,6 @@ def _fill(repository: Path, small: int, large: int) -> int:
     git(repository, "config", "pack.window", "0")
     git(repository, "config", "uploadpack.allowFilter", "true")
     git(repository, "config", "uploadpack.allowAnySHA1InWant", "true")
-    # It would look long for what two such files have in common.
+    # Without it, git would search long for common parts of such files.
     git(repository, "fast-import", "--quiet", "--depth=0", stdin=b"".join(parts))
     return sum(sizes.values())

@@ -1,7 +1,7 @@
 """A namespace with stand-in gateways: pods without a node, agents that only report.
 
-The API server does not know that no kubelet runs the pods: their status is written by the
-test. The agents are as real as their rights: they act as the service account of their pod.
+The API server does not know that no kubelet runs the pods: the test writes their status.
+Agents have real rights: they act as the service account of their pod.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PREFIX = "ignition-sync.io/"
 
 
 class AdvancingClock(SystemClock):
-    """The machine's clock, put forward by a test that has no time to wait."""
+    """The machine's clock, which a test can advance instead of waiting."""
 
     def __init__(self) -> None:
         self.skipped = 0.0
@@ -58,25 +58,25 @@ class AdvancingClock(SystemClock):
 
 
 async def settle() -> None:
-    """Let the loop close what was given up, such as connections that were being opened."""
+    """Let the loop close abandoned connections, such as those that were being opened."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 @dataclass
 class RunningController:
-    """A controller at work inside the test."""
+    """A controller that runs inside the test."""
 
     controller: GatewaysController
     clock: AdvancingClock
     registry: CollectorRegistry
 
     def wake(self, fleet: Fleet, name: str = "site") -> None:
-        """What a timer does."""
+        """Queue a reconcile, as a timer does."""
         self.controller._queue.add(Key(fleet.namespace, name))
 
     async def idle(self) -> bool:
-        """Whether no reconcile is under way or in line, and none waits for a remote."""
+        """Whether no reconcile is running or queued, and none waits for a remote."""
         queue, calls = self.controller._queue, self.controller._calls
         return not queue.depth and not queue.working and not calls._calls
 
@@ -127,7 +127,7 @@ class Fleet:
     def __post_init__(self) -> None:
         self.repository = self.served.create(self.namespace, {"services/a/projects/x.json": "{}"})
 
-    # ---- objects of people
+    # ---- objects of users
 
     def sync(self, name: str = "site", **spec: Any) -> dict[str, Any]:
         base: dict[str, Any] = {
@@ -143,8 +143,8 @@ class Fleet:
         }
 
     async def apply(self, *syncs: dict[str, Any]) -> None:
-        for one in syncs:
-            await self.admin.apply(IGNITION_SYNCS, one, field_manager=MANAGER)
+        for sync in syncs:
+            await self.admin.apply(IGNITION_SYNCS, sync, field_manager=MANAGER)
 
     async def secret(self, name: str = "ignition-api", **data: str) -> None:
         body = {
@@ -156,8 +156,8 @@ class Fleet:
         await self.admin.apply(SECRETS, body, field_manager=MANAGER)
 
     async def request(self, name: str = "site") -> None:
-        """Ask for a look now."""
-        value = f"look-{next(self._numbers)}"
+        """Request a poll of the remote now."""
+        value = f"request-{next(self._numbers)}"
         patch = {"metadata": {"annotations": {"windlass.dev/requestedAt": value}}}
         await self.admin.merge_patch(
             IGNITION_SYNCS, name, patch, self.namespace, field_manager=MANAGER
@@ -172,9 +172,11 @@ class Fleet:
         labels: dict[str, str] | None = None,
         **annotations: str,
     ) -> FleetPod:
-        """A gateway's pod that runs, as far as the API server knows."""
-        said = {"inject": "true", "service_path": "services/a", **annotations}
-        notes = {PREFIX + key.replace("_", "-"): text for key, text in said.items() if text}
+        """A gateway's pod that is running as far as the API server knows."""
+        all_annotations = {"inject": "true", "service_path": "services/a", **annotations}
+        prefixed = {
+            PREFIX + key.replace("_", "-"): text for key, text in all_annotations.items() if text
+        }
         container = {"name": "gateway", "image": "example.invalid/gateway"}
         agent = {
             "name": AGENT_CONTAINER,
@@ -187,7 +189,7 @@ class Fleet:
             "metadata": {
                 "name": name,
                 "namespace": self.namespace,
-                "annotations": notes,
+                "annotations": prefixed,
                 "labels": labels or {},
             },
             "spec": {
@@ -196,20 +198,20 @@ class Fleet:
                 **({"initContainers": [agent]} if sidecar else {}),
             },
         }
-        made = await self.admin.create(PODS, body, field_manager=MANAGER)
-        pod = FleetPod(self, name, made["metadata"]["uid"], notes, labels or {}, account)
-        await pod.show("Running", {"running": {}} if sidecar else None)
+        created = await self.admin.create(PODS, body, field_manager=MANAGER)
+        pod = FleetPod(self, name, created["metadata"]["uid"], prefixed, labels or {}, account)
+        await pod.set_status("Running", {"running": {}} if sidecar else None)
         return pod
 
     async def account(self, name: str) -> None:
-        """A service account; the default one is made by the cluster, a little later."""
+        """A service account; the default one is created by the cluster, a little later."""
         if name != "default":
-            meta = {"name": name, "namespace": self.namespace}
-            body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}
+            metadata = {"name": name, "namespace": self.namespace}
+            body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
             await self.admin.apply(ACCOUNTS, body, field_manager=MANAGER)
-        await self.there(ACCOUNTS, name)
+        await self.wait_for(ACCOUNTS, name)
 
-    # ---- what there is
+    # ---- observed state
 
     async def find(self, gvr: GVR, name: str) -> dict[str, Any] | None:
         try:
@@ -217,16 +219,16 @@ class Fleet:
         except NotFound:
             return None
 
-    async def there(self, gvr: GVR, name: str, *, seconds: float = 20.0) -> dict[str, Any]:
-        found = await eventually(
+    async def wait_for(self, gvr: GVR, name: str, *, seconds: float = 20.0) -> dict[str, Any]:
+        obj = await eventually(
             lambda: self.find(gvr, name), f"{gvr.resource} {name}", seconds=seconds
         )
-        assert found is not None
-        return found
+        assert obj is not None
+        return obj
 
     async def status(self, name: str = "site") -> dict[str, Any]:
-        found = await self.find(IGNITION_SYNCS, name)
-        status: dict[str, Any] = (found or {}).get("status") or {}
+        sync = await self.find(IGNITION_SYNCS, name)
+        status: dict[str, Any] = (sync or {}).get("status") or {}
         return status
 
     async def condition(self, kind: str = "Ready", name: str = "site") -> dict[str, Any]:
@@ -239,41 +241,43 @@ class Fleet:
         kind: str = "Ready",
         *,
         name: str = "site",
-        says: str = "",
+        message: str = "",
         seconds: float = 20.0,
     ) -> dict[str, Any]:
-        """The condition, once it has that reason and those words."""
+        """The condition, once it has that reason and its message contains that text."""
 
-        async def look() -> dict[str, Any]:
+        async def matching_condition() -> dict[str, Any]:
             row = await self.condition(kind, name)
-            fits = row.get("reason") == reason and says in row.get("message", "")
-            return row if fits else {}
+            matches = row.get("reason") == reason and message in row.get("message", "")
+            return row if matches else {}
 
         try:
-            return await eventually(look, f"{name} {kind}={reason} {says}", seconds=seconds)
+            return await eventually(
+                matching_condition, f"{name} {kind}={reason} {message}", seconds=seconds
+            )
         except AssertionError as error:
             raise AssertionError(f"{error}; is {await self.condition(kind, name)}") from None
 
     async def published(self, name: str = "site") -> dict[str, str]:
         """The keys of the metadata ConfigMap."""
-        found = await self.find(CONFIG_MAPS, f"ignition-sync-metadata-{name}")
-        data: dict[str, str] = (found or {}).get("data") or {}
+        config_map = await self.find(CONFIG_MAPS, f"ignition-sync-metadata-{name}")
+        data: dict[str, str] = (config_map or {}).get("data") or {}
         return data
 
     async def until_published(self, key: str, value: str, name: str = "site") -> dict[str, str]:
-        async def look() -> dict[str, str]:
+        async def matching_data() -> dict[str, str]:
             data = await self.published(name)
             return data if data.get(key) == value else {}
 
-        return await eventually(look, f"{key}={value} in the metadata of {name}")
+        return await eventually(matching_data, f"{key}={value} in the metadata of {name}")
 
     async def events(self, reason: str) -> list[dict[str, Any]]:
-        found = await self.admin.list(EVENTS, self.namespace)
-        return [one for one in found if one.get("reason") == reason]
+        events = await self.admin.list(EVENTS, self.namespace)
+        return [event for event in events if event.get("reason") == reason]
 
     def listings(self) -> int:
-        """How often the remote was asked for its refs."""
-        paths = [seen.path for seen in self.served.server.requests]
+        """How many requests for its refs the remote received."""
+        paths = [request.path for request in self.served.server.requests]
         return sum(self.namespace in path and path.endswith("/info/refs") for path in paths)
 
 
@@ -288,9 +292,9 @@ class FleetPod:
     labels: dict[str, str]
     account: str
 
-    async def show(self, phase: str, agent: dict[str, Any] | None, **more: Any) -> None:
-        """Write the pod's status as a kubelet would."""
-        shown = {
+    async def set_status(self, phase: str, agent: dict[str, Any] | None, **more: Any) -> None:
+        """Write the pod's status as a kubelet does."""
+        container_status = {
             "name": AGENT_CONTAINER,
             "image": "x",
             "imageID": "",
@@ -301,7 +305,7 @@ class FleetPod:
         }
         status: dict[str, Any] = {"phase": phase}
         if agent is not None:
-            status["initContainerStatuses"] = [shown]
+            status["initContainerStatuses"] = [container_status]
         await self.fleet.admin.merge_patch(
             PODS,
             self.name,
@@ -315,32 +319,32 @@ class FleetPod:
         await self.fleet.admin.delete(PODS, self.name, self.fleet.namespace)
 
     async def metadata(self, sync: str = "site") -> AgentMetadata:
-        """What the agent reads, with its own rights, once it is told where to report."""
+        """What the agent reads, with its own rights, once its status object is published."""
 
-        async def look() -> AgentMetadata | None:
+        async def readable_metadata() -> AgentMetadata | None:
             try:
                 name = f"ignition-sync-metadata-{sync}"
-                found = await self.agent.get(CONFIG_MAPS, name, self.fleet.namespace)
+                published = await self.agent.get(CONFIG_MAPS, name, self.fleet.namespace)
             except (Forbidden, NotFound):
                 return None
-            read = metadata.decode(found["data"])
-            return read if self.name in read.status_objects else None
+            decoded = metadata.decode(published["data"])
+            return decoded if self.name in decoded.status_objects else None
 
-        found = await eventually(look, f"metadata for {self.name}")
-        assert found is not None
-        return found
+        published = await eventually(readable_metadata, f"metadata for {self.name}")
+        assert published is not None
+        return published
 
     async def report(self, sync: str = "site", **changes: Any) -> AgentReport:
-        """What an agent writes that has done all it was told."""
-        told = await self.metadata(sync)
-        said = self.synced(told, **changes)
-        await self.write(told, said)
-        return said
+        """Write the report of an agent that has synced what is published."""
+        published = await self.metadata(sync)
+        report = self.synced(published, **changes)
+        await self.write(published, report)
+        return report
 
-    def synced(self, told: AgentMetadata, **changes: Any) -> AgentReport:
-        """The report of an agent that has what it was told."""
-        commit = told.source.commit if told.source is not None else ""
-        ours = routing.hash_profile(told.routing_hash, self.annotations, self.labels)
+    def synced(self, published: AgentMetadata, **changes: Any) -> AgentReport:
+        """The report of an agent that has synced `published`."""
+        commit = published.source.commit if published.source is not None else ""
+        profile_hash = routing.hash_profile(published.routing_hash, self.annotations, self.labels)
         fields: dict[str, Any] = {
             "gateway": self.name,
             "pod_name": self.name,
@@ -350,22 +354,22 @@ class FleetPod:
             "reason": "Synced",
             "synced_commit": commit,
             "applied_commit": commit,
-            "profile_hash": ours,
-            "routing_hash": told.routing_hash,
+            "profile_hash": profile_hash,
+            "routing_hash": published.routing_hash,
             "last_sync_time": datetime(2026, 1, 1, tzinfo=UTC),
         }
         return AgentReport(**{**fields, **changes})
 
-    async def write(self, told: AgentMetadata, said: AgentReport) -> None:
+    async def write(self, published: AgentMetadata, report: AgentReport) -> None:
         """Server-side apply of the agent's own key, with its own rights (SIG-2)."""
-        await self.write_text(told, agent_report.encode(said))
+        await self.write_text(published, agent_report.encode(report))
 
-    async def write_text(self, told: AgentMetadata, text: str) -> None:
+    async def write_text(self, published: AgentMetadata, text: str) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
-                "name": told.status_objects[self.name].name,
+                "name": published.status_objects[self.name].name,
                 "namespace": self.fleet.namespace,
             },
             "data": {self.name: text},

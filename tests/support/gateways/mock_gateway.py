@@ -1,4 +1,4 @@
-"""A mock Ignition gateway for tests: in a thread of its own, looked at through its control port."""
+"""A mock Ignition gateway for tests: runs in its own thread, inspected through its control port."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunningGateway:
     control_url: str
 
     def mode(self, mode: str, **more: object) -> None:
-        """Behave like this from now on."""
+        """Set how the gateway behaves from now on."""
         self.control("POST", "/mode", {"mode": mode, **more})
 
     @property
@@ -47,14 +47,14 @@ class RunningGateway:
         return [(entry["path"], entry["problem"]) for entry in self.control("GET", "/torn")]
 
     def rescan(self) -> dict[str, str]:
-        """Have the gateway read its files now; what it loaded."""
+        """Make the gateway read its files now; returns what it loaded."""
         loaded: dict[str, str] = self.control("POST", "/rescan")
         return loaded
 
     def control(self, method: str, path: str, body: object = None) -> Any:
-        status, answer = request(method, self.control_url + path, body=body)
-        assert status == 200, answer
-        return json.loads(answer)
+        status, response = request(method, self.control_url + path, body=body)
+        assert status == 200, response
+        return json.loads(response)
 
 
 def request(
@@ -75,7 +75,7 @@ def request(
 
 @contextlib.contextmanager
 def running_gateway(data: Path, **settings: Any) -> Iterator[RunningGateway]:
-    """A gateway over `data` in a thread of its own, so that tests may block."""
+    """A gateway over `data` in its own thread, so that tests may block."""
     server = MockGatewayServer(MockGatewaySettings(data, **settings))
     with server_loop() as running:
         running.run(server.start())

@@ -1,11 +1,10 @@
-"""A disk that forgets: what a power cut may leave of a recorded run.
+"""A disk that loses unsynced data: what a power cut may leave of a recorded run.
 
-`RecordingTree` really does everything and notes it. `Disk` plays the notes on a model in
-which a name lives in its directory and a content in its file, and both are durable only
-once synced. After a cut each name that was changed since its directory was synced is what
-it was at any of its changes, apart from all other names, even where one rename changed two;
-each content that was not synced is anything from nothing to all of it. Real file systems
-are kinder than this.
+`RecordingTree` makes every change and records it. `Disk` replays the records on a model in
+which a directory has names and a file has content, and both are durable only once synced.
+After a cut each name that changed since its directory was synced is in the state after any
+of its changes, independent of all other names, even if one rename changed two; unsynced
+content is truncated at a random length. Real file systems lose less than this.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Event: TypeAlias = tuple[str, str, str | bytes]
 
 
 class RecordingTree(DataDirectory):
-    """A tree that notes every change; one run is recorded at a time."""
+    """A tree that records every change; one run is recorded at a time."""
 
     events: ClassVar[list[Event]] = []
     _paths: ClassVar[dict[int, str]] = {}
@@ -80,7 +79,7 @@ class RecordingTree(DataDirectory):
 
 @dataclass
 class File:
-    """A content and what of it is durable."""
+    """The content of a file, and which part of it is durable."""
 
     content: bytes
     durable: bytes = b""
@@ -91,18 +90,18 @@ class File:
 
 @dataclass
 class Folder:
-    """Names, what of them is durable, and what each was since."""
+    """Names, which of them are durable, and the changes of each since the last sync."""
 
     names: dict[str, File | Folder] = field(default_factory=dict)
     durable: dict[str, File | Folder] = field(default_factory=dict)
     since: dict[str, list[File | Folder | None]] = field(default_factory=dict)
 
-    def set(self, name: str, held: File | Folder | None) -> None:
-        if held is None:
+    def set(self, name: str, node: File | Folder | None) -> None:
+        if node is None:
             self.names.pop(name)
         else:
-            self.names[name] = held
-        self.since.setdefault(name, []).append(held)
+            self.names[name] = node
+        self.since.setdefault(name, []).append(node)
 
     def sync(self) -> None:
         self.durable = dict(self.names)
@@ -110,7 +109,7 @@ class Folder:
 
 
 class Disk:
-    """A model of a data directory; it begins with what really lies there, all durable."""
+    """A model of a data directory; it begins with the real content, all durable."""
 
     def __init__(self, root: Path) -> None:
         self.root = Folder()
@@ -127,30 +126,30 @@ class Disk:
             return
         folder, name = self._parent(path)
         if kind == "write":
-            written = folder.names[name]
-            assert isinstance(written, File)
+            file = folder.names[name]
+            assert isinstance(file, File)
             assert isinstance(other, bytes)
-            written.content += other
+            file.content += other
         elif kind in ("link", "rename"):
             assert isinstance(other, str)
             self._move(folder, name, other, keep=kind == "link")
         else:
-            made: dict[str, Callable[[], File | Folder]] = {
+            created: dict[str, Callable[[], File | Folder]] = {
                 "create": lambda: File(b""),
                 "mkdir": Folder,
             }
-            folder.set(name, made[kind]() if kind in made else None)
+            folder.set(name, created[kind]() if kind in created else None)
 
     def cut(self, target: Path, chance: Random | None) -> None:
         """Write what is left after a power cut; without `chance`, only what is durable."""
         self._write(self.root, target, chance, {})
 
     def _move(self, folder: Folder, name: str, destination: str, *, keep: bool) -> None:
-        there, new = self._parent(destination)
-        held = folder.names[name]
-        if there.names.get(new) is held:
+        target_folder, new_name = self._parent(destination)
+        node = folder.names[name]
+        if target_folder.names.get(new_name) is node:
             return
-        there.set(new, held)
+        target_folder.set(new_name, node)
         if not keep:
             folder.set(name, None)
 
@@ -162,50 +161,50 @@ class Disk:
         written: dict[int, Path],
     ) -> None:
         target.mkdir()
-        left = dict(folder.durable)
+        remaining = dict(folder.durable)
         for name, changes in folder.since.items():
-            reached = chance.randrange(len(changes) + 1) if chance else 0
-            held = changes[reached - 1] if reached else folder.durable.get(name)
-            left.pop(name, None)
-            if held is not None:
-                left[name] = held
-        for name, held in left.items():
-            if isinstance(held, Folder):
-                self._write(held, target / name, chance, written)
-            elif id(held) in written:
-                (target / name).hardlink_to(written[id(held)])
+            survived = chance.randrange(len(changes) + 1) if chance else 0
+            node = changes[survived - 1] if survived else folder.durable.get(name)
+            remaining.pop(name, None)
+            if node is not None:
+                remaining[name] = node
+        for name, node in remaining.items():
+            if isinstance(node, Folder):
+                self._write(node, target / name, chance, written)
+            elif id(node) in written:
+                (target / name).hardlink_to(written[id(node)])
             else:
-                (target / name).write_bytes(_remains(held, chance))
-                written[id(held)] = target / name
+                (target / name).write_bytes(_remains(node, chance))
+                written[id(node)] = target / name
 
-    def _load(self, here: Path, folder: Folder) -> None:
-        for entry in os.scandir(here):
+    def _load(self, path: Path, folder: Folder) -> None:
+        for entry in os.scandir(path):
             if entry.is_dir(follow_symlinks=False):
-                below = Folder()
-                self._load(Path(entry.path), below)
-                folder.names[entry.name] = below
+                child = Folder()
+                self._load(Path(entry.path), child)
+                folder.names[entry.name] = child
             else:
                 content = Path(entry.path).read_bytes()
                 file = self._files.setdefault(entry.inode(), File(content, content))
                 folder.names[entry.name] = file
         folder.sync()
 
-    def _sync_below(self, held: File | Folder) -> None:
-        held.sync()
-        if isinstance(held, Folder):
-            for below in held.names.values():
-                self._sync_below(below)
+    def _sync_below(self, node: File | Folder) -> None:
+        node.sync()
+        if isinstance(node, Folder):
+            for child in node.names.values():
+                self._sync_below(child)
 
     def _at(self, path: str) -> File | Folder:
-        held: File | Folder = self.root
+        node: File | Folder = self.root
         for part in path.split("/") if path else ():
-            assert isinstance(held, Folder)
-            held = held.names[part]
-        return held
+            assert isinstance(node, Folder)
+            node = node.names[part]
+        return node
 
     def _parent(self, path: str) -> tuple[Folder, str]:
-        above, _, name = path.rpartition("/")
-        folder = self._at(above)
+        parent, _, name = path.rpartition("/")
+        folder = self._at(parent)
         assert isinstance(folder, Folder)
         return folder, name
 

@@ -29,27 +29,31 @@ def live_pod(
     account: str = "default",
     is_terminating: bool = False,
     trouble: str = "",
-    **said: str,
+    **annotations: str,
 ) -> ObservedPod:
-    """An annotated pod; `said` are its annotations without prefix."""
-    notes = {"inject": "true", "service_path": "services/a", **said}
-    annotations = {ANNOTATION_PREFIX + key.replace("_", "-"): text for key, text in notes.items()}
-    pod = GatewayPod(name, "site-1", annotations, labels or {})
+    """An annotated pod; `annotations` have no prefix."""
+    all_annotations = {"inject": "true", "service_path": "services/a", **annotations}
+    prefixed = {
+        ANNOTATION_PREFIX + key.replace("_", "-"): text for key, text in all_annotations.items()
+    }
+    pod = GatewayPod(name, "site-1", prefixed, labels or {})
     return ObservedPod(pod, f"uid-{name}", account, phase, is_terminating, agent, trouble)
 
 
 def discovered_gateway(name: str, **changes: Any) -> DiscoveredGateway:
-    """A discovered gateway that is called like its pod."""
+    """A discovered gateway with the name of its pod."""
     return DiscoveredGateway(name, live_pod(name, **changes))
 
 
-def synced_report(one: DiscoveredGateway, goal: SyncTarget = GOAL, **changes: Any) -> AgentReport:
-    """What the agent of a gateway says that has all it should have."""
-    pod = one.observed_pod.pod
+def synced_report(
+    gateway: DiscoveredGateway, goal: SyncTarget = GOAL, **changes: Any
+) -> AgentReport:
+    """The report of an agent whose gateway is synced to `goal`."""
+    pod = gateway.observed_pod.pod
     fields: dict[str, Any] = {
-        "gateway": one.name,
+        "gateway": gateway.name,
         "pod_name": pod.name,
-        "pod_uid": one.observed_pod.uid,
+        "pod_uid": gateway.observed_pod.uid,
         "sync_status": "Synced",
         "reason": "Synced",
         "synced_commit": goal.commit,
@@ -60,16 +64,18 @@ def synced_report(one: DiscoveredGateway, goal: SyncTarget = GOAL, **changes: An
 
 
 def ignition_sync(annotations: dict[str, str] | None = None, **spec: Any) -> IgnitionSync:
-    """An IgnitionSync as the API server would send it."""
+    """An IgnitionSync as the API server sends it."""
     base = {
         "git": {"repo": "https://git.example.com/plant/app.git", "ref": "main"},
         "gateway": {"apiKeySecretRef": {"name": "ignition-api"}},
     }
-    meta = {
+    metadata = {
         "name": "site",
         "namespace": "site-1",
         "uid": "cr-uid",
         "generation": 1,
         "annotations": annotations or {},
     }
-    return IgnitionSync.decode(json.dumps({"metadata": meta, "spec": {**base, **spec}}).encode())
+    return IgnitionSync.decode(
+        json.dumps({"metadata": metadata, "spec": {**base, **spec}}).encode()
+    )

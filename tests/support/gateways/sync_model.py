@@ -1,7 +1,7 @@
-"""A gateway's data directory as a dictionary, and the whole way of a sync over it.
+"""A gateway's data directory as a dictionary, and all steps of a sync over it.
 
-`DiskModel` carries out plans as an agent would, without a disk; `Commit` is a repository of
-plain bytes. `sync` goes through every planning module in the order the engine does.
+`DiskModel` applies plans as an agent does, without a disk; `Commit` is a repository of plain
+bytes. `sync` calls every planning module in the order of the engine.
 """
 
 from __future__ import annotations
@@ -35,19 +35,21 @@ FILE_MODE = 0o100644
 
 
 def blob_id(content: bytes) -> str:
-    """A stand-in for git's id of a content."""
+    """A stand-in for Git's id of a blob."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 def annotated_pod(name: str = "site-0", **annotations: str) -> GatewayPod:
-    """A pod with our annotations, underscores standing for dashes."""
-    said = {ANNOTATION_PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
-    return GatewayPod(name, "plant", said, {"app.kubernetes.io/name": "site"})
+    """A pod with our annotations; underscores stand for dashes."""
+    prefixed = {
+        ANNOTATION_PREFIX + key.replace("_", "-"): value for key, value in annotations.items()
+    }
+    return GatewayPod(name, "plant", prefixed, {"app.kubernetes.io/name": "site"})
 
 
 @dataclass(slots=True)
 class Commit:
-    """The files of one commit; a mode other than a plain file's stands in `modes`."""
+    """The files of one commit; `modes` has those that are not regular files."""
 
     files: Mapping[str, bytes]
     modes: Mapping[str, int] = field(default_factory=dict)
@@ -75,12 +77,12 @@ class DiskModel:
     writes: int = 0
 
     def write(self, path: str, content: bytes) -> None:
-        """Put a file, with the directories above it."""
+        """Write a file, with the directories above it."""
         self.directories.update(parents(path))
         self.replace(path, content)
 
     def replace(self, path: str, content: bytes) -> None:
-        """Put a file into a directory that must be there."""
+        """Write a file into an existing directory."""
         assert path not in self.directories
         assert path not in self.others
         assert all(folder in self.directories for folder in parents(path)), path
@@ -90,8 +92,8 @@ class DiskModel:
 
     def survey(self, layout: Layout, manifest: Manifest | None) -> LiveTree:
         """The live tree, as a survey of the managed roots finds it."""
-        where = live_trees.survey_scope(layout.roots, manifest)
-        walk, stat_only = frozenset(where.walk), frozenset(where.stat_only)
+        scope = live_trees.survey_scope(layout.roots, manifest)
+        walk, stat_only = frozenset(scope.walk), frozenset(scope.stat_only)
 
         def is_surveyed(path: str) -> bool:
             return not is_protected(path) and (
@@ -106,7 +108,7 @@ class DiskModel:
             others=others,
         )
 
-    def carry_out(self, plan: Plan, staged: Mapping[str, bytes]) -> None:
+    def apply(self, plan: Plan, staged: Mapping[str, bytes]) -> None:
         for op in plan.ops:
             if op.op == "mkdir":
                 assert op.path not in self.files
@@ -131,7 +133,7 @@ class DiskModel:
 
 @dataclass(slots=True)
 class SyncResult:
-    """Everything one sync came to."""
+    """All results of one sync."""
 
     selection: GatewaySelection
     layout: Layout
@@ -147,12 +149,12 @@ class SyncResult:
         return [(op.op, op.path) for op in self.plan.ops]
 
     def paths(self, op: str) -> list[str]:
-        return [one.path for one in self.plan.ops if one.op == op]
+        return [step.path for step in self.plan.ops if step.op == op]
 
 
 @dataclass(slots=True)
 class GatewayModel:
-    """One gateway with its disk and what is remembered of the last sync."""
+    """One gateway with its disk and the manifest of its last sync."""
 
     pod: GatewayPod
     routing: Routing = field(default_factory=Routing)
@@ -161,63 +163,65 @@ class GatewayModel:
     manifest: Manifest | None = None
 
     def plan(self, commit: Commit) -> SyncResult:
-        """The way to a plan, touching nothing."""
-        chosen = selection.select(
+        """The plan for a commit; changes nothing."""
+        selected = selection.select(
             self.routing, self.pod, SourceRevision(commit.id, "main", 1), cr_name="site"
         )
-        layout = layouts.layout_for_selection(commit.listing, chosen)
+        layout = layouts.layout_for_selection(commit.listing, selected)
         live = self.disk.survey(layout, self.manifest)
-        doubtful = changing.paths_to_hash(layout, self.manifest, live.files)
-        hashes = {path: hashlib.sha256(self.disk.files[path]).hexdigest() for path in doubtful}
-        found = changing.find_changes(layout, self.manifest, live.files, hashes)
+        unclear = changing.paths_to_hash(layout, self.manifest, live.files)
+        hashes = {path: hashlib.sha256(self.disk.files[path]).hexdigest() for path in unclear}
+        changes = changing.find_changes(layout, self.manifest, live.files, hashes)
         staged: dict[str, bytes] = {}
-        rendered = _rendered(commit, layout, found, staged)
-        found = changing.resolve_undecided(found, layout, rendered)
-        rendered = _rendered(commit, layout, found, staged)
+        rendered = _render(commit, layout, changes, staged)
+        changes = changing.resolve_undecided(changes, layout, rendered)
+        rendered = _render(commit, layout, changes, staged)
         target = self._target(commit)
         plan = plans.build_plan(
-            layout, found, rendered, live, self.safety, manifest=self.manifest, target=target
+            layout, changes, rendered, live, self.safety, manifest=self.manifest, target=target
         )
         situation = PlanInputs(layout, self.manifest, live)
-        return SyncResult(chosen, layout, found, rendered, staged, plan, target, situation)
+        return SyncResult(selected, layout, changes, rendered, staged, plan, target, situation)
 
     def sync(self, commit: Commit) -> SyncResult:
-        """Plan and carry out, as the agent would."""
-        done = self.plan(commit)
-        plans.check_guards(done.plan)
-        self.disk.carry_out(done.plan, done.staged)
-        after = plan.next_manifest(
-            done.layout,
-            done.changes,
-            done.rendered,
-            target=done.target,
-            adopted=deletes.adoption_record(done.situation, done.plan.ops),
+        """Plan and apply, as the agent does."""
+        result = self.plan(commit)
+        plans.check_guards(result.plan)
+        self.disk.apply(result.plan, result.staged)
+        manifest = plan.next_manifest(
+            result.layout,
+            result.changes,
+            result.rendered,
+            target=result.target,
+            adopted=deletes.adoption_record(result.situation, result.plan.ops),
         )
-        for path in done.paths("put"):
-            entry = after.files[path]
+        for path in result.paths("put"):
+            entry = manifest.files[path]
             assert entry.stat is None
-            after.files[path] = msgspec.structs.replace(entry, stat=self.disk.stats[path])
-        self.manifest = after
-        return done
+            manifest.files[path] = msgspec.structs.replace(entry, stat=self.disk.stats[path])
+        self.manifest = manifest
+        return result
 
     def _target(self, commit: Commit) -> PlanTarget:
-        routed = hash_routing(self.routing)
-        hashed = hash_profile(routed, self.pod.annotations, self.pod.labels)
-        return PlanTarget("site", commit.id, hashed, routed)
+        routing_hash = hash_routing(self.routing)
+        profile_hash = hash_profile(routing_hash, self.pod.annotations, self.pod.labels)
+        return PlanTarget("site", commit.id, profile_hash, routing_hash)
 
 
-def _rendered(
-    commit: Commit, layout: Layout, found: Changes, staged: dict[str, bytes]
+def _render(
+    commit: Commit, layout: Layout, changes: Changes, staged: dict[str, bytes]
 ) -> dict[str, RenderedDigest]:
     digests = {}
-    for path in found.render:
-        wanted = layout.files[path]
-        recipe, _ = found.recipe(wanted)
-        made = file_renderer.render_file(
-            commit.files[wanted.source], path, recipe or RenderRecipe()
+    for path in changes.render:
+        planned = layout.files[path]
+        recipe, _ = changes.recipe(planned)
+        output = file_renderer.render_file(
+            commit.files[planned.source], path, recipe or RenderRecipe()
         )
-        staged[path] = made.content
-        sha256 = hashlib.sha256(made.content).hexdigest()
-        named = made.system_names > 0
-        digests[path] = RenderedDigest(sha256, len(made.content), made.transforms, named)
+        staged[path] = output.content
+        sha256 = hashlib.sha256(output.content).hexdigest()
+        has_system_name = output.system_names > 0
+        digests[path] = RenderedDigest(
+            sha256, len(output.content), output.transforms, has_system_name
+        )
     return digests
