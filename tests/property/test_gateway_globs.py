@@ -1,4 +1,4 @@
-"""Many patterns at once answer as each of them would alone."""
+"""Many patterns together match as each of them alone."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def covers(pattern: str, path: str) -> bool:
     """Whether the pattern alone matches the file or a directory above it."""
     glob = globs.compile_glob(pattern)
     names = path.split("/")
-    above = ("/".join(names[:depth]) for depth in range(1, len(names)))
-    return glob.matches(path) or any(glob.matches(folder, is_dir=True) for folder in above)
+    parents = ("/".join(names[:depth]) for depth in range(1, len(names)))
+    return glob.matches(path) or any(glob.matches(folder, is_dir=True) for folder in parents)
 
 
 @given(patterns=PATTERNS, paths=PATHS)
 @settings(max_examples=150, deadline=None)
-def test_together_as_alone(patterns: list[str], paths: list[str]) -> None:
-    """`match` names the first covering pattern, `unused` those that cover nothing."""
-    together = GlobSet(patterns)
+def test_a_set_matches_like_its_patterns(patterns: list[str], paths: list[str]) -> None:
+    """`match` returns the first covering pattern, `unused` those that cover nothing."""
+    glob_set = GlobSet(patterns)
     for path in paths:
-        alone = [pattern for pattern in patterns if covers(pattern, path)]
-        assert together.match(path) == (alone[0] if alone else None)
-    idle = [p for p in dict.fromkeys(patterns) if not any(covers(p, path) for path in paths)]
-    assert together.unused(paths) == tuple(idle)
+        covering = [pattern for pattern in patterns if covers(pattern, path)]
+        assert glob_set.match(path) == (covering[0] if covering else None)
+    unused = [p for p in dict.fromkeys(patterns) if not any(covers(p, path) for path in paths)]
+    assert glob_set.unused(paths) == tuple(unused)
 
 
 @given(pattern=st.text(max_size=30), name=st.text(max_size=30))

@@ -1,4 +1,4 @@
-"""Edits of JSON text are edits of its value, and touch no byte besides."""
+"""Edits of JSON text are edits of its value, and change no other byte."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _spelling(value: Any, spelling: tuple[Any, ...]) -> tuple[Any, bytes]:
 
 
 def spelled(values: st.SearchStrategy[Any] = VALUE) -> st.SearchStrategy[tuple[Any, bytes]]:
-    """A value and one of its many spellings: spacing, line ends, escapes, byte order mark."""
+    """A value and one of its spellings: spacing, line endings, escapes, byte order mark."""
     return st.builds(_spelling, values, SPELLINGS)
 
 
@@ -70,77 +70,77 @@ def paths_of(value: Any, above: JsonPath = ()) -> Iterator[JsonPath]:
 
 
 def _edits(
-    text: tuple[Any, bytes], places: list[tuple[Any, ...]], raws: list[Any]
+    text: tuple[Any, bytes], drawn: list[tuple[Any, ...]], raws: list[Any]
 ) -> tuple[Any, bytes, list[JsonEdit]]:
-    """Edits of what is there or was edited before, inside it, beside it, and anywhere."""
-    known = list(paths_of(text[0]))
+    """Edits at existing or earlier edited paths, inside and beside them, and anywhere."""
+    paths = list(paths_of(text[0]))
     edits: list[JsonEdit] = []
-    for number, (path, how, place, puts) in enumerate(places):
-        there = known[place % len(known)] if known else path
-        inside, beside = (*there, path[-1]), (*there[:-1], path[-1])
-        chosen = {"any": path, "there": there, "inside": inside, "beside": beside}[how]
-        known.append(chosen)
+    for number, (path, relation, index, is_set) in enumerate(drawn):
+        existing = paths[index % len(paths)] if paths else path
+        inside, sibling = (*existing, path[-1]), (*existing[:-1], path[-1])
+        target = {"any": path, "there": existing, "inside": inside, "beside": sibling}[relation]
+        paths.append(target)
         # The value is the item of that number, or all of them.
         raw = json.dumps(raws[number] if number < len(raws) else raws).encode()
-        edits.append(SetValue(chosen, raw) if puts else RemoveValue(chosen))
+        edits.append(SetValue(target, raw) if is_set else RemoveValue(target))
     return *text, edits
 
 
-HOW = ("any", "there", "inside", "beside")
+RELATIONS = ("any", "there", "inside", "beside")
 EDITED = st.builds(
     _edits,
     spelled(),
-    rows(balanced_column(*PATHS), HOW, range(60), [True, False], max_size=5),
+    rows(balanced_column(*PATHS), RELATIONS, range(60), [True, False], max_size=5),
     LIST,
 )
 
 
 def parsed(data: bytes) -> Any:
-    """The value as an independent reader sees it."""
+    """The value as an independent parser reads it."""
     return json.loads(data.decode("utf-8-sig"))
 
 
 def applied(value: Any, edit: JsonEdit) -> Any:
-    """The edit on the value itself; LookupError where it cannot be made."""
-    *way, last = edit.path
-    at = value
+    """Apply the edit to the value itself; LookupError if it cannot be made."""
+    *parents, last = edit.path
+    container = value
     try:
-        for step in way:
-            at = _stepped(at, step)
+        for step in parents:
+            container = _step_into(container, step)
     except LookupError:
         if isinstance(edit, RemoveValue):
             return value
         raise
     if isinstance(edit, RemoveValue):
-        if _has(at, last):
-            del at[last]
+        if _has(container, last):
+            del container[last]
         return value
     raw = json.loads(edit.raw)
-    if isinstance(at, list) and last == "-":
-        at.append(raw)
-    elif _has(at, last) or (isinstance(at, dict) and isinstance(last, str)):
-        at[last] = raw
+    if isinstance(container, list) and last == "-":
+        container.append(raw)
+    elif _has(container, last) or (isinstance(container, dict) and isinstance(last, str)):
+        container[last] = raw
     else:
         raise LookupError(last)
     return value
 
 
-def _has(at: Any, step: str | int) -> bool:
-    if isinstance(at, list):
-        return isinstance(step, int) and step < len(at)
-    return isinstance(at, dict) and step in at
+def _has(container: Any, step: str | int) -> bool:
+    if isinstance(container, list):
+        return isinstance(step, int) and step < len(container)
+    return isinstance(container, dict) and step in container
 
 
-def _stepped(at: Any, step: str | int) -> Any:
-    if not _has(at, step):
+def _step_into(container: Any, step: str | int) -> Any:
+    if not _has(container, step):
         raise LookupError(step)
-    return at[step]
+    return container[step]
 
 
 @given(EDITED)
 @settings(max_examples=400, deadline=None)
 def test_editing_text_is_editing_the_value(edited: tuple[Any, bytes, list[JsonEdit]]) -> None:
-    """Edit then parse equals parse then edit, and what one refuses the other does."""
+    """Edit then parse equals parse then edit, and both refuse the same edits."""
     value, data, edits = deepcopy(edited)
     try:
         for edit in edits:
@@ -154,8 +154,8 @@ def test_editing_text_is_editing_the_value(edited: tuple[Any, bytes, list[JsonEd
 
 @given(EDITED)
 @settings(max_examples=200, deadline=None)
-def test_together_as_one_after_the_other(edited: tuple[Any, bytes, list[JsonEdit]]) -> None:
-    """Reading the text once for several edits gives the very same bytes."""
+def test_several_edits_equal_single_edits(edited: tuple[Any, bytes, list[JsonEdit]]) -> None:
+    """Parsing the text once for several edits gives the same bytes."""
     _, text, edits = edited
     data = text
     try:
@@ -170,8 +170,8 @@ def test_together_as_one_after_the_other(edited: tuple[Any, bytes, list[JsonEdit
 
 @given(text=spelled(st.one_of(OBJECT, LIST)), new=VALUE)
 @settings(max_examples=200, deadline=None)
-def test_bytes_outside_the_span_stay(text: tuple[Any, bytes], new: Any) -> None:
-    """Replacing any value exchanges the bytes of its spelling, and none before or behind."""
+def test_bytes_outside_the_value_stay(text: tuple[Any, bytes], new: Any) -> None:
+    """Setting any value replaces its bytes, and none before or after them."""
     value, data = text
     raw = json.dumps(new).encode()
     paths = list(paths_of(value))
@@ -186,8 +186,8 @@ def test_bytes_outside_the_span_stay(text: tuple[Any, bytes], new: Any) -> None:
 
 @given(text=spelled(OBJECT), number=st.integers(0, len(NAMES)))
 @settings(max_examples=150, deadline=None)
-def test_adding_then_removing_gives_the_old_bytes(text: tuple[Any, bytes], number: int) -> None:
-    """A new member leaves no trace when it is taken out again."""
+def test_adding_then_removing_restores_the_bytes(text: tuple[Any, bytes], number: int) -> None:
+    """A new member leaves no trace when it is removed."""
     value, data = text
     absent = [name for name in ("new", *NAMES) if name not in value]
     name = absent[number % len(absent)]
@@ -197,7 +197,7 @@ def test_adding_then_removing_gives_the_old_bytes(text: tuple[Any, bytes], numbe
 
 
 def renamed(value: Any) -> Any:
-    """The value with every systemName that is a text replaced."""
+    """The value with every systemName that is a string replaced."""
     if isinstance(value, list):
         return [renamed(item) for item in value]
     if isinstance(value, dict):
@@ -211,12 +211,12 @@ def renamed(value: Any) -> Any:
 @pytest.mark.scenario("G29")
 @given(text=spelled())
 @settings(max_examples=200, deadline=None)
-def test_system_names(text: tuple[Any, bytes]) -> None:
-    """Every string member of that name changes, and normalising twice is normalising once."""
+def test_setting_system_names_is_idempotent(text: tuple[Any, bytes]) -> None:
+    """Every string member of that name changes, and normalizing twice equals normalizing once."""
     value, data = text
-    after = patching.set_system_name(data, "new", "AnyDepth")
-    assert parsed(after.content) == renamed(value)
-    assert patching.set_system_name(after.content, "new", "AnyDepth").content == after.content
+    edited = patching.set_system_name(data, "new", "AnyDepth")
+    assert parsed(edited.content) == renamed(value)
+    assert patching.set_system_name(edited.content, "new", "AnyDepth").content == edited.content
 
 
 PIECES = ['"', "\\", "{", "}", "[", "]", ",", ":", "0", "1", "-", ".", "e", "true", "null", '"a"']
@@ -227,20 +227,20 @@ ALMOST = choices([*PIECES, " ", "\n", "\\u00e9", "é"]).map("".join)
 @example(data=b'"\\ud800\\u12"')
 @example(data=b"[" * 3000)
 @settings(max_examples=500, deadline=None)
-def test_the_reader_is_total_and_strict(data: bytes) -> None:
-    """Any bytes are JSON or refused with a place; both checks and a known reader agree on which."""
+def test_the_parser_is_total_and_strict(data: bytes) -> None:
+    """Any bytes are JSON or refused; both checks and an independent parser agree on which."""
     try:
         # Not a word of JSON, though this reader takes them, and deeper than it can go.
         json.loads(data.decode("utf-8").removeprefix("\ufeff"), parse_constant=_refuse)
-        good = True
+        is_valid = True
     except (ValueError, RecursionError):
-        good = False
-    for read in (json_tokens.check_json, lambda data: list(json_tokens.tokenize(data))):
-        if good:
-            read(data)
+        is_valid = False
+    for parse in (json_tokens.check_json, lambda data: list(json_tokens.tokenize(data))):
+        if is_valid:
+            parse(data)
         else:
             with pytest.raises(InvalidJson):
-                read(data)
+                parse(data)
 
 
 def _refuse(word: str) -> None:
@@ -249,8 +249,8 @@ def _refuse(word: str) -> None:
 
 @given(text=spelled(st.one_of(OBJECT, LIST)), share=st.floats(0, 1, exclude_max=True))
 @settings(max_examples=200, deadline=None)
-def test_a_text_cut_short_is_refused_with_its_end(text: tuple[Any, bytes], share: float) -> None:
-    """Half a file never passes for a whole one."""
+def test_a_truncated_text_is_refused(text: tuple[Any, bytes], share: float) -> None:
+    """The error has a line of the truncated text."""
     data = text[1]
     cut = int(share * len(data.rstrip()))
     with pytest.raises(InvalidJson) as caught:
@@ -258,8 +258,8 @@ def test_a_text_cut_short_is_refused_with_its_end(text: tuple[Any, bytes], share
     assert caught.value.line <= data[:cut].count(b"\n") + 1
 
 
-def test_paths_survive_being_shown() -> None:
-    """A path that is printed in a message can be copied from there."""
+def test_paths_survive_formatting() -> None:
+    """A path in a message can be copied into a spec."""
     for path in chain(*PATHS):
         if "-" not in path[:-1]:
             assert json_edit.parse_path(json_edit.format_path(path)) == path

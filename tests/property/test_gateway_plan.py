@@ -1,4 +1,4 @@
-"""Whatever is committed, mapped and lying around: a plan makes exactly the layout."""
+"""A plan produces exactly the layout, whatever is committed, mapped and on the disk."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ EXCLUDED = "**/skip"
 EXCLUDING = GlobSet([EXCLUDED])
 
 
-def _clean(found: Mapping[str, bytes]) -> dict[str, bytes]:
-    """A tree cannot hold a file and a directory of one name."""
-    folders = {folder for path in found for folder in parents(path)}
-    return {path: content for path, content in found.items() if path not in folders}
+def _clean(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """A tree cannot have a file and a directory of one name."""
+    folders = {folder for path in files for folder in parents(path)}
+    return {path: content for path, content in files.items() if path not in folders}
 
 
-def _routing(mapped: list[tuple[str, str, bool]]) -> Routing:
+def _routing(drawn: list[tuple[str, str, bool]]) -> Routing:
     return Routing(
         profiles={
-            "default": RoutingProfile(mappings=tuple(RoutingMapping(*one[:2]) for one in mapped))
+            "default": RoutingProfile(mappings=tuple(RoutingMapping(*row[:2]) for row in drawn))
         },
         exclude_patterns=(EXCLUDED,),
-        normalize=NormalizeRules(system_name=mapped[0][2]),
+        normalize=NormalizeRules(system_name=drawn[0][2]),
     )
 
 
@@ -68,15 +68,15 @@ file_sets = rows(balanced_column(*TREES), CONTENTS, max_size=12).map(dict).map(_
 routings = rows(SOURCES, DESTINATIONS, [False, True], min_size=1, max_size=3).map(_routing)
 
 
-def _gateway(routing: Routing, policy: DeletePolicy, lying: Mapping[str, bytes]) -> GatewayModel:
+def _gateway(routing: Routing, policy: DeletePolicy, existing: Mapping[str, bytes]) -> GatewayModel:
     disk = DiskModel()
-    for path, content in lying.items():
+    for path, content in existing.items():
         disk.write(path, content)
     return GatewayModel(annotated_pod(), routing, DeleteSafety(policy), disk)
 
 
-def _synced(gateway: GatewayModel, commit: Commit) -> SyncResult | None:
-    """One sync, allowed to empty its roots; None where it was refused, and then did nothing."""
+def _sync_or_none(gateway: GatewayModel, commit: Commit) -> SyncResult | None:
+    """One sync that may empty its roots; None if it was refused and changed nothing."""
     before = dict(gateway.disk.stats), set(gateway.disk.directories)
     allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing))
     gateway.safety = replace(gateway.safety, allowed=allowed)
@@ -87,7 +87,7 @@ def _synced(gateway: GatewayModel, commit: Commit) -> SyncResult | None:
         return None
 
 
-def _planned(gateway: GatewayModel, commit: Commit) -> bytes:
+def _plan_or_refusal(gateway: GatewayModel, commit: Commit) -> bytes:
     """The plan as text, or the refusal."""
     try:
         return plans.to_json(gateway.plan(commit).plan)
@@ -95,116 +95,121 @@ def _planned(gateway: GatewayModel, commit: Commit) -> bytes:
         return str(refused).encode()
 
 
-def _spared(path: str) -> bool:
+def _is_excluded(path: str) -> bool:
     return is_protected(path) or EXCLUDING.match(path) is not None
 
 
 @settings(deadline=None)
 @given(routings, policies, file_sets, st.lists(file_sets, min_size=1, max_size=4))
-def test_a_sync_makes_exactly_the_layout(
+def test_a_sync_produces_exactly_the_layout(
     routing: Routing,
     policy: DeletePolicy,
-    lying: dict[str, bytes],
+    existing: dict[str, bytes],
     commits: list[dict[str, bytes]],
 ) -> None:
-    """Planned paths have their content, the rest of managed directories follows the policy."""
-    gateway = _gateway(routing, policy, lying)
+    """Planned paths have their content; other files in managed directories follow the policy."""
+    gateway = _gateway(routing, policy, existing)
     for files in commits:
-        old, before = gateway.manifest, dict(gateway.disk.files)
-        done = _synced(gateway, Commit(files))
-        if done is None:
+        manifest, before = gateway.manifest, dict(gateway.disk.files)
+        result = _sync_or_none(gateway, Commit(files))
+        if result is None:
             continue
-        now = gateway.disk.files
-        for path, wanted in done.layout.files.items():
-            assert now[path] == done.staged.get(path, before.get(path))
-            assert not _spared(path)
-            assert wanted.blob
-        gone = before.keys() - now.keys()
-        ours = old.files.keys() if old is not None else set()
-        managed = done.layout.managed_directories
-        for path in gone:
+        after = gateway.disk.files
+        for path, planned in result.layout.files.items():
+            assert after[path] == result.staged.get(path, before.get(path))
+            assert not _is_excluded(path)
+            assert planned.blob
+        deleted = before.keys() - after.keys()
+        manifest_files = manifest.files.keys() if manifest is not None else set()
+        managed = result.layout.managed_directories
+        for path in deleted:
             inside = live_trees.is_within(path, managed)
-            assert path in ours or (inside and old is not None and policy == "Mirror")
-        if policy == "Mirror" and old is not None:
-            mirrored = managed.intersection(old.directories)
-            left = {path for path in now if live_trees.is_within(path, mirrored)}
-            assert not {path for path in left if not _spared(path)} - done.layout.files.keys()
+            assert path in manifest_files or (
+                inside and manifest is not None and policy == "Mirror"
+            )
+        if policy == "Mirror" and manifest is not None:
+            mirrored = managed.intersection(manifest.directories)
+            remaining = {path for path in after if live_trees.is_within(path, mirrored)}
+            assert (
+                not {path for path in remaining if not _is_excluded(path)}
+                - result.layout.files.keys()
+            )
 
 
 @settings(deadline=None)
 @given(routings, policies, file_sets, st.lists(file_sets, min_size=1, max_size=4))
-def test_what_is_not_ours_stays_as_it_is(
+def test_unmanaged_files_are_unchanged(
     routing: Routing,
     policy: DeletePolicy,
-    lying: dict[str, bytes],
+    existing: dict[str, bytes],
     commits: list[dict[str, bytes]],
 ) -> None:
     """Excluded and protected files and everything outside roots keep bytes and times."""
-    gateway = _gateway(routing, policy, lying)
+    gateway = _gateway(routing, policy, existing)
     before = dict(gateway.disk.stats)
     managed: set[str] = set()
     single: set[str] = set()
     for files in commits:
-        done = _synced(gateway, Commit(files))
-        if done is not None:
-            managed |= done.layout.managed_directories
-            single |= {root.path for root in done.layout.roots}
+        result = _sync_or_none(gateway, Commit(files))
+        if result is not None:
+            managed |= result.layout.managed_directories
+            single |= {root.path for root in result.layout.roots}
     for path, stat in before.items():
         inside = path in single or live_trees.is_within(path, frozenset(managed))
-        if _spared(path) or not inside:
+        if _is_excluded(path) or not inside:
             assert gateway.disk.stats[path] == stat
 
 
 @settings(deadline=None)
 @given(routings, policies, file_sets, file_sets)
 def test_the_first_sync_deletes_nothing(
-    routing: Routing, policy: DeletePolicy, lying: dict[str, bytes], files: dict[str, bytes]
+    routing: Routing, policy: DeletePolicy, existing: dict[str, bytes], files: dict[str, bytes]
 ) -> None:
-    """Adoption overwrites and adds, and takes nothing away."""
-    gateway = _gateway(routing, policy, lying)
-    done = _synced(gateway, Commit(files))
-    assume(done is not None)
-    assert done is not None
-    assert not {"delete", "rmdir"} & {op.op for op in done.plan.ops}
+    """Adoption only adds and overwrites."""
+    gateway = _gateway(routing, policy, existing)
+    result = _sync_or_none(gateway, Commit(files))
+    assume(result is not None)
+    assert result is not None
+    assert not {"delete", "rmdir"} & {op.op for op in result.plan.ops}
 
 
 @settings(deadline=None)
 @given(routings, policies, file_sets, st.lists(file_sets, min_size=1, max_size=4))
-def test_what_lay_there_before_goes_only_with_a_word(
+def test_existing_files_are_deleted_only_with_an_allowance(
     routing: Routing,
     policy: DeletePolicy,
-    lying: dict[str, bytes],
+    existing: dict[str, bytes],
     commits: list[dict[str, bytes]],
 ) -> None:
-    """Unless a commit has brought a file itself, no later one deletes it."""
-    gateway = _gateway(routing, policy, lying)
-    brought: set[str] = set()
+    """Unless a commit contained the file, no later one deletes it."""
+    gateway = _gateway(routing, policy, existing)
+    committed: set[str] = set()
     for files in commits:
         try:
-            done = gateway.sync(Commit(files))
+            result = gateway.sync(Commit(files))
         except SyncRefused:
             continue
-        brought |= done.layout.files.keys()
-        assert lying.keys() - brought <= gateway.disk.files.keys()
+        committed |= result.layout.files.keys()
+        assert existing.keys() - committed <= gateway.disk.files.keys()
 
 
 @settings(deadline=None)
 @given(routings, policies, file_sets, st.lists(file_sets, min_size=1, max_size=3))
-def test_a_second_look_finds_nothing_to_do(
+def test_a_second_sync_has_nothing_to_do(
     routing: Routing,
     policy: DeletePolicy,
-    lying: dict[str, bytes],
+    existing: dict[str, bytes],
     commits: list[dict[str, bytes]],
 ) -> None:
     """After a sync the same commit needs no render and, once adopted, no step."""
-    gateway = _gateway(routing, policy, lying)
+    gateway = _gateway(routing, policy, existing)
     for files in commits:
-        if _synced(gateway, Commit(files)) is None:
+        if _sync_or_none(gateway, Commit(files)) is None:
             continue
-        again = _synced(gateway, Commit(files))
-        assert again is not None
-        assert again.changes.render == ()
-        assert {op.op for op in again.plan.ops} <= {"delete", "rmdir"}
+        second = _sync_or_none(gateway, Commit(files))
+        assert second is not None
+        assert second.changes.render == ()
+        assert {op.op for op in second.plan.ops} <= {"delete", "rmdir"}
         third = gateway.plan(Commit(files))
         assert third.plan.ops == ()
         assert third.plan.scans == ()
@@ -212,15 +217,15 @@ def test_a_second_look_finds_nothing_to_do(
 
 @settings(deadline=None)
 @given(routings, file_sets, file_sets, rows(range(64), [None, *CONTENTS], max_size=40))
-def test_hand_edits_are_undone(
+def test_manual_edits_are_reverted(
     routing: Routing,
     files: dict[str, bytes],
     later: dict[str, bytes],
     edits: list[tuple[int, bytes | None]],
 ) -> None:
-    """Whatever a person changed in managed files, the next sync of any commit puts back."""
+    """The next sync of any commit restores all managed files."""
     gateway = _gateway(routing, "Mirror", {})
-    assume(_synced(gateway, Commit(files)) is not None)
+    assume(_sync_or_none(gateway, Commit(files)) is not None)
     synced = sorted(gateway.disk.files)
     for path, content in {
         synced[number % len(synced)]: text for number, text in edits if synced
@@ -229,9 +234,9 @@ def test_hand_edits_are_undone(
             gateway.disk.replace(path, content)
         else:
             del gateway.disk.files[path], gateway.disk.stats[path]
-    edited = _synced(gateway, Commit(later))
+    edited = _sync_or_none(gateway, Commit(later))
     fresh = _gateway(routing, "Mirror", {})
-    expected = _synced(fresh, Commit(later))
+    expected = _sync_or_none(fresh, Commit(later))
     if edited is not None and expected is not None:
         assert gateway.disk.files == fresh.disk.files
 
@@ -239,27 +244,32 @@ def test_hand_edits_are_undone(
 @settings(deadline=None)
 @given(routings, file_sets, file_sets, file_sets)
 def test_equal_inputs_give_equal_plans(
-    routing: Routing, lying: dict[str, bytes], one: dict[str, bytes], two: dict[str, bytes]
+    routing: Routing,
+    existing: dict[str, bytes],
+    first_files: dict[str, bytes],
+    second_files: dict[str, bytes],
 ) -> None:
-    """The order in which files are listed or were remembered changes no byte of a plan."""
-    gateway = _gateway(routing, "Mirror", lying)
-    assume(_synced(gateway, Commit(one)) is not None)
-    first = _planned(gateway, Commit(two))
+    """The order of files in a listing or manifest changes no byte of a plan."""
+    gateway = _gateway(routing, "Mirror", existing)
+    assume(_sync_or_none(gateway, Commit(first_files)) is not None)
+    first = _plan_or_refusal(gateway, Commit(second_files))
     assert gateway.manifest is not None
     gateway.manifest = manifests.decode(manifests.encode(gateway.manifest))
-    assert _planned(gateway, Commit(dict(reversed(two.items())))) == first
+    assert _plan_or_refusal(gateway, Commit(dict(reversed(second_files.items())))) == first
 
 
 @settings(deadline=None)
 @given(file_sets, st.sampled_from(["moved", "elsewhere/deep"]))
-def test_a_move_is_no_delete(files: dict[str, bytes], folder: str) -> None:
+def test_a_move_is_not_a_delete(files: dict[str, bytes], folder: str) -> None:
     """A tree that moves as a whole within its root passes the strictest guard."""
-    fresh = {f"s/projects/{path}": content for path, content in files.items()}
-    assume(fresh and not any(is_protected(path) for path in fresh))
+    committed = {f"s/projects/{path}": content for path, content in files.items()}
+    assume(committed and not any(is_protected(path) for path in committed))
     gateway = GatewayModel(
         annotated_pod(service_path="s"), safety=DeleteSafety(max_deletes=1, max_delete_percent=1)
     )
-    assume(_synced(gateway, Commit({**fresh, "s/projects/stays": b"?"})) is not None)
-    moved = {path.replace("projects/", f"projects/{folder}/", 1): fresh[path] for path in fresh}
-    done = gateway.plan(Commit({**moved, "s/projects/stays": b"?"}))
-    assert done.plan.guards == ()
+    assume(_sync_or_none(gateway, Commit({**committed, "s/projects/stays": b"?"})) is not None)
+    moved = {
+        path.replace("projects/", f"projects/{folder}/", 1): committed[path] for path in committed
+    }
+    result = gateway.plan(Commit({**moved, "s/projects/stays": b"?"}))
+    assert result.plan.guards == ()

@@ -11,12 +11,12 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789./-_", min_size=1)
 NAMED = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v"}
 
 
-def _quoted(text: str) -> str:
-    """As Go's %q writes it."""
-    return '"' + "".join(map(_char, text)) + '"'
+def _quote(text: str) -> str:
+    """As Go's %q formats it."""
+    return '"' + "".join(map(_escape, text)) + '"'
 
 
-def _char(char: str) -> str:
+def _escape(char: str) -> str:
     if char in '"\\':
         return "\\" + char
     if char in NAMED:
@@ -30,13 +30,13 @@ def _char(char: str) -> str:
 
 
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]))))
-def test_reading_is_the_inverse_of_writing(pairs: dict[str, str]) -> None:
-    """Whatever stands in a label or annotation is read back as it is."""
-    text = "".join(f"{name}={_quoted(value)}\n" for name, value in pairs.items())
+def test_parsing_is_the_inverse_of_quoting(pairs: dict[str, str]) -> None:
+    """Any value of a label or annotation is parsed unchanged."""
+    text = "".join(f"{name}={_quote(value)}\n" for name, value in pairs.items())
     assert gateway_pod.parse_downward_file(text) == pairs
 
 
 @given(st.text())
-def test_reading_is_total(text: str) -> None:
+def test_parsing_is_total(text: str) -> None:
     """No content of the file is an error."""
     gateway_pod.parse_downward_file(text)

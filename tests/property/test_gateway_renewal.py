@@ -1,4 +1,4 @@
-"""Whatever changes between two commits: a renewed layout is the one made from scratch."""
+"""An updated layout equals one built from scratch, whatever changes between two commits."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ EDITED = balanced_column([None], LISTED)
 PATCHES = ((), (), (PatchSet({".x": "1"}, "**/view.json"),))
 
 
-def _routing(said: list[tuple[Any, ...]]) -> Routing:
+def _routing(drawn: list[tuple[Any, ...]]) -> Routing:
     mappings = [
         RoutingMapping(source, destination, template=template, patches=patches)
-        for source, destination, template, patches, *_ in said
+        for source, destination, template, patches, *_ in drawn
     ]
     return Routing(
         profiles={"default": RoutingProfile(mappings=tuple(mappings))},
         exclude_patterns=("**/skip", "never/**"),
-        normalize=NormalizeRules(system_name=said[0][4]),
-        signature_policy=said[0][5],
+        normalize=NormalizeRules(system_name=drawn[0][4]),
+        signature_policy=drawn[0][5],
     )
 
 
@@ -71,10 +71,10 @@ routings = rows(
 Listing = dict[str, Entry]
 
 
-def _clean(found: Listing) -> Listing:
-    """A tree cannot hold a file and a directory of one name."""
-    above = {folder for path in found for folder in parents(path)}
-    return {path: file for path, file in found.items() if path not in above}
+def _clean(listing: Listing) -> Listing:
+    """A tree cannot have a file and a directory of one name."""
+    parent_folders = {folder for path in listing for folder in parents(path)}
+    return {path: file for path, file in listing.items() if path not in parent_folders}
 
 
 listings = rows(TREES, LISTED, max_size=10).map(dict).map(_clean)
@@ -97,49 +97,52 @@ def _edits(old: Listing, new: Listing) -> dict[str, Edit]:
     return {path: Edit(old.get(path), new.get(path)) for path in paths}
 
 
-def _selected(routing: Routing, commit: str, **annotations: str) -> GatewaySelection:
+def _select(routing: Routing, commit: str, **annotations: str) -> GatewaySelection:
     revision = SourceRevision(commit, "main", 1)
     return selection.select(routing, annotated_pod(**annotations), revision, cr_name="site")
 
 
-def _laid_out(listing: Listing, chosen: GatewaySelection) -> Layout | None:
+def _build_layout(listing: Listing, selected: GatewaySelection) -> Layout | None:
     try:
-        return layouts.layout_for_selection(listing, chosen, CAPS)
+        return layouts.layout_for_selection(listing, selected, CAPS)
     except SyncRefused:
         return None
 
 
-def _shown(layout: Layout) -> dict[str, object]:
-    """All of a layout; patterns have no equality of their own."""
-    shown = {field.name: getattr(layout, field.name) for field in fields(layout)}
-    return {**shown, "files": list(layout.files.items()), "excludes": layout.excludes.patterns}
+def _comparable(layout: Layout) -> dict[str, object]:
+    """All fields of a layout; patterns do not define equality."""
+    values = {field.name: getattr(layout, field.name) for field in fields(layout)}
+    return {**values, "files": list(layout.files.items()), "excludes": layout.excludes.patterns}
 
 
-def _check(
-    old: Listing, changed: list[dict[str, Entry | None]], choose: list[GatewaySelection]
+def _assert_updates_equal_builds(
+    old: Listing, changed: list[dict[str, Entry | None]], selections: list[GatewaySelection]
 ) -> None:
-    """Follow the commits by renewal and compare each step with a layout from scratch."""
-    layout, basis = _laid_out(old, choose[0]), layout_update.layout_inputs(choose[0], CAPS)
-    for edit, chosen in zip(changed, choose[1:], strict=True):
-        new, now = _after(old, edit), layout_update.layout_inputs(chosen, CAPS)
-        fresh = _laid_out(new, chosen)
-        if layout is not None and basis == now:
-            found = layout_update.update_layout(layout, basis, _edits(old, new))
-            if found is not None:
-                assert fresh is not None
-                assert _shown(found) == _shown(fresh)
-                fresh = found
-        old, layout, basis = new, fresh, now
+    """Update the layout for each commit and compare it with one built from scratch."""
+    layout, inputs = (
+        _build_layout(old, selections[0]),
+        layout_update.layout_inputs(selections[0], CAPS),
+    )
+    for edit, selected in zip(changed, selections[1:], strict=True):
+        new, new_inputs = _after(old, edit), layout_update.layout_inputs(selected, CAPS)
+        built = _build_layout(new, selected)
+        if layout is not None and inputs == new_inputs:
+            updated = layout_update.update_layout(layout, inputs, _edits(old, new))
+            if updated is not None:
+                assert built is not None
+                assert _comparable(updated) == _comparable(built)
+                built = updated
+        old, layout, inputs = new, built, new_inputs
 
 
 @settings(deadline=None, max_examples=300)
 @given(routings, listings, st.lists(edits, min_size=1, max_size=4))
-def test_a_renewed_profile_layout_is_the_layout(
+def test_an_updated_profile_layout_equals_a_new_one(
     routing: Routing, old: Listing, changed: list[dict[str, Entry | None]]
 ) -> None:
-    """Any mappings, patches, templates and policies; what is refused is never renewed."""
-    choose = [_selected(routing, Commit({}).id + str(n)) for n in range(len(changed) + 1)]
-    _check(old, changed, choose)
+    """Any mappings, patches, templates and policies; a refused layout is never updated."""
+    selections = [_select(routing, Commit({}).id + str(n)) for n in range(len(changed) + 1)]
+    _assert_updates_equal_builds(old, changed, selections)
 
 
 SERVICE = (
@@ -161,11 +164,11 @@ SERVICE = (
     {"services/config/resources/other": Entry(0o100644, "0")},
     [{"services/config/resources/other": None}],
 )
-def test_a_renewed_service_layout_is_the_layout(
-    named: bool, old: Listing, changed: list[dict[str, Entry | None]]
+def test_an_updated_service_layout_equals_a_new_one(
+    sets_system_name: bool, old: Listing, changed: list[dict[str, Entry | None]]
 ) -> None:
     """The convention with a mode that overlays core."""
-    routing = Routing(normalize=NormalizeRules(system_name=named))
-    said = {"service_path": "services", "deployment_mode": "dev"}
-    choose = [_selected(routing, f"c{n}", **said) for n in range(len(changed) + 1)]
-    _check(old, changed, choose)
+    routing = Routing(normalize=NormalizeRules(system_name=sets_system_name))
+    annotations = {"service_path": "services", "deployment_mode": "dev"}
+    selections = [_select(routing, f"c{n}", **annotations) for n in range(len(changed) + 1)]
+    _assert_updates_equal_builds(old, changed, selections)

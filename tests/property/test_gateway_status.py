@@ -1,4 +1,4 @@
-"""Counting of gateways, the hash that agents echo, and reports of any length."""
+"""Counts of gateways, the hash that agents report back, and reports of any length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROUTING = Routing(
         "held": RoutingProfile(_MAPPINGS, paused=True),
     }
 )
-_GOAL = SyncTarget(COMMIT, _ROUTING, routing.hash_routing(_ROUTING))
+_TARGET = SyncTarget(COMMIT, _ROUTING, routing.hash_routing(_ROUTING))
 
 _GATEWAY = {
     "profile": ("real", "dry", "held", "nowhere"),
@@ -46,35 +46,35 @@ _gateways = rows(*_GATEWAY.values(), max_size=12).map(
 
 
 @given(_gateways)
-def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
-    """N is what 2.5 says, never more than m, and no order changes either."""
-    found, reports, expected = [], {}, 0
-    for number, one in enumerate(drawn):
-        each = discovered_gateway(f"g{number}", profile=one["profile"], agent=one["agent"])
-        found.append(each)
-        if one["status"] is not None:
+def test_the_counts_of_gateways_are_consistent(drawn: list[dict[str, Any]]) -> None:
+    """Synced follows 2.5 and never exceeds expected; the order of gateways does not matter."""
+    gateways, reports, expected = [], {}, 0
+    for number, row in enumerate(drawn):
+        gateway = discovered_gateway(f"g{number}", profile=row["profile"], agent=row["agent"])
+        gateways.append(gateway)
+        if row["status"] is not None:
             changes: dict[str, Any] = {
-                "sync_status": one["status"],
-                "synced_commit": one["commit"],
+                "sync_status": row["status"],
+                "synced_commit": row["commit"],
             }
-            if not one["hash"]:
+            if not row["hash"]:
                 changes["profile_hash"] = "0"
-            if not one["uid"]:
+            if not row["uid"]:
                 changes["pod_uid"] = "somebody-else"
-            reports[each.observed_pod.uid] = synced_report(each, _GOAL, **changes)
+            reports[gateway.observed_pod.uid] = synced_report(gateway, _TARGET, **changes)
         expected += (
-            (one["profile"], one["agent"], one["status"], one["commit"])
+            (row["profile"], row["agent"], row["status"], row["commit"])
             == ("real", "running", "Synced", COMMIT)
-        ) and (one["hash"] and one["uid"])
-    tally = gateway_status.fleet_status(found, reports, _GOAL)
-    left_out = sum(one["profile"] in ("dry", "held") for one in drawn)
-    assert tally.synced == expected
-    assert tally.expected == len(drawn) - left_out
-    assert tally.synced <= tally.expected
-    assert tally.all_synced == (bool(drawn) and expected == len(drawn) - left_out)
-    assert tally.message.startswith(f"{expected} of {len(drawn) - left_out} gateways synced")
-    turned = gateway_status.fleet_status(list(reversed(found)), reports, _GOAL)
-    assert turned.counts == tally.counts
+        ) and (row["hash"] and row["uid"])
+    fleet = gateway_status.fleet_status(gateways, reports, _TARGET)
+    left_out = sum(row["profile"] in ("dry", "held") for row in drawn)
+    assert fleet.synced == expected
+    assert fleet.expected == len(drawn) - left_out
+    assert fleet.synced <= fleet.expected
+    assert fleet.all_synced == (bool(drawn) and expected == len(drawn) - left_out)
+    assert fleet.message.startswith(f"{expected} of {len(drawn) - left_out} gateways synced")
+    reversed_fleet = gateway_status.fleet_status(list(reversed(gateways)), reports, _TARGET)
+    assert reversed_fleet.counts == fleet.counts
 
 
 _auth_types = st.sampled_from(["none", "ssh", "token"])
@@ -85,15 +85,17 @@ _words = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1
     st.dictionaries(_words, st.text(max_size=20), max_size=4),
     st.dictionaries(_words, _words, max_size=4),
 )
-def test_agents_echo_the_hash(said: dict[str, str], labels: dict[str, str]) -> None:
-    """Controller and agent hash alike: the agent has the routing hash from the metadata alone."""
-    annotations = {ANNOTATION_PREFIX + name: text for name, text in said.items()}
-    told = metadata.decode(metadata.encode(AgentMetadata(_ROUTING, _GOAL.routing_hash)))
-    assert told.routing_hash == routing.hash_routing(told.routing)
-    theirs = routing.hash_profile(told.routing_hash, annotations, labels)
-    assert theirs == routing.hash_profile(_GOAL.routing_hash, annotations, labels)
-    once_only = {**annotations, f"{ANNOTATION_PREFIX}allow-mass-delete": COMMIT}
-    assert theirs == routing.hash_profile(told.routing_hash, once_only, labels)
+def test_agent_and_controller_compute_the_same_hash(
+    values: dict[str, str], labels: dict[str, str]
+) -> None:
+    """The agent has the routing hash from the metadata alone."""
+    annotations = {ANNOTATION_PREFIX + name: text for name, text in values.items()}
+    published = metadata.decode(metadata.encode(AgentMetadata(_ROUTING, _TARGET.routing_hash)))
+    assert published.routing_hash == routing.hash_routing(published.routing)
+    profile_hash = routing.hash_profile(published.routing_hash, annotations, labels)
+    assert profile_hash == routing.hash_profile(_TARGET.routing_hash, annotations, labels)
+    with_allowance = {**annotations, f"{ANNOTATION_PREFIX}allow-mass-delete": COMMIT}
+    assert profile_hash == routing.hash_profile(published.routing_hash, with_allowance, labels)
 
 
 @given(
@@ -103,24 +105,24 @@ def test_agents_echo_the_hash(said: dict[str, str], labels: dict[str, str]) -> N
     st.none()
     | st.builds(CommitSource, _words, _words, _words, st.sampled_from(["none", "ssh", "token"])),
 )
-def test_metadata_comes_back(
+def test_metadata_survives_encoding(
     objects: dict[str, StatusObject], paused: bool, terminating: bool, source: CommitSource | None
 ) -> None:
-    """What is told is what is read."""
-    told = AgentMetadata(
+    """The agent reads what the controller published."""
+    published = AgentMetadata(
         routing=_ROUTING,
-        routing_hash=_GOAL.routing_hash,
+        routing_hash=_TARGET.routing_hash,
         source=source,
         status_objects=objects,
         paused=paused,
         terminating=terminating,
     )
-    assert metadata.decode(metadata.encode(told)) == told
+    assert metadata.decode(metadata.encode(published)) == published
 
 
 _names = st.text(st.characters(codec="ascii", min_codepoint=33), max_size=253)
 _digests = st.text("0123456789abcdef", max_size=64)
-_pasts = st.builds(
+_history_entries = st.builds(
     SyncHistoryEntry, st.just(datetime(2026, 1, 1, tzinfo=UTC)), _digests, _words, _words
 )
 _reports = st.builds(
@@ -142,18 +144,18 @@ _reports = st.builds(
     last_scan_result=st.text(max_size=400),
     projects_synced=st.lists(st.text(max_size=253), max_size=30).map(tuple),
     system_name=st.text(max_size=253),
-    history=st.lists(_pasts, max_size=6).map(tuple),
+    history=st.lists(_history_entries, max_size=6).map(tuple),
     drift=st.none() | st.builds(DriftCounts, st.integers(0, 2**53)),
 )
 
 
 @given(_reports)
-def test_a_report_always_fits(said: AgentReport) -> None:
-    """At most 2 KiB, readable, and what is counted by is never cut."""
-    text = agent_report.encode(said)
+def test_a_report_always_fits(report: AgentReport) -> None:
+    """At most 2 KiB, readable, and the fields that counts depend on are never truncated."""
+    text = agent_report.encode(report)
     assert len(text.encode()) <= agent_report.MAX_REPORT_BYTES
-    read = agent_report.decode(text)
-    assert read is not None
+    decoded = agent_report.decode(text)
+    assert decoded is not None
     for name in (
         "gateway",
         "pod_name",
@@ -165,16 +167,16 @@ def test_a_report_always_fits(said: AgentReport) -> None:
         "profile_hash",
         "routing_hash",
     ):
-        assert getattr(read, name) == getattr(said, name)
+        assert getattr(decoded, name) == getattr(report, name)
 
 
 @given(st.text(max_size=300))
-def test_reading_a_report_never_fails(text: str) -> None:
-    """Anything may stand in a ConfigMap."""
+def test_decoding_a_report_never_fails(text: str) -> None:
+    """A ConfigMap may contain any text."""
     agent_report.decode(text)
 
 
 @given(st.lists(_names, max_size=5))
-def test_no_right_is_without_names(names: list[str]) -> None:
-    """A rule with an empty list of names would mean every ConfigMap."""
+def test_every_rule_names_its_objects(names: list[str]) -> None:
+    """A rule with an empty list of names would allow every ConfigMap."""
     assert all(rule["resourceNames"] for rule in agent_objects.agent_role(OWNER, names)["rules"])

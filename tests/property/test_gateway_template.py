@@ -21,7 +21,7 @@ TEXT = st.one_of(
 
 
 def outcome(call: Callable[[], T]) -> T | TemplateError:
-    """What a call gives, or the only error it may raise."""
+    """The result of a call, or the only error it may raise."""
     try:
         return call()
     except TemplateError as error:
@@ -31,7 +31,7 @@ def outcome(call: Callable[[], T]) -> T | TemplateError:
 @given(text=TEXT)
 @settings(max_examples=300, deadline=None)
 def test_rendering_is_total(text: str) -> None:
-    """Any text renders within the bound, or names a line that it has."""
+    """Any text renders within the bound, or raises an error with one of its lines."""
     result = outcome(lambda: template.render(text, VARIABLES))
     if isinstance(result, TemplateError):
         assert 1 <= result.line <= text.count("\n") + 1
@@ -40,10 +40,14 @@ def test_rendering_is_total(text: str) -> None:
         assert "{{" in text or result == text
 
 
-@given(content=st.one_of(st.binary(max_size=60), TEXT.map(lambda t: t.encode("utf-8", "replace"))))
+@given(
+    content=st.one_of(
+        st.binary(max_size=60), TEXT.map(lambda text: text.encode("utf-8", "replace"))
+    )
+)
 @settings(max_examples=200, deadline=None)
-def test_contents_are_total_too(content: bytes) -> None:
-    """Any bytes render to bytes or raise TemplateError, and without holes stay as they are."""
+def test_rendering_bytes_is_total(content: bytes) -> None:
+    """Any bytes render or raise TemplateError; without expressions they stay unchanged."""
     result = outcome(lambda: template.render_bytes(content, VARIABLES))
     if isinstance(result, TemplateError):
         assert 1 <= result.line <= content.count(b"\n") + 1
@@ -53,6 +57,6 @@ def test_contents_are_total_too(content: bytes) -> None:
 
 @given(text=st.text())
 @settings(max_examples=100, deadline=None)
-def test_every_text_can_be_spelled(text: str) -> None:
-    """Doubling the literal form for `{{` gives any text back."""
+def test_every_text_can_be_escaped(text: str) -> None:
+    """Escaping `{{` as a literal gives any text back."""
     assert template.render(text.replace("{{", '{{"{{"}}'), VARIABLES) == text
