@@ -1,7 +1,7 @@
-"""Runs applies in children that may be killed; one line of JSON per child, in and out.
+"""Runs applies in child processes that may be killed; one line of JSON per child, in and out.
 
 A process that imports only what an apply needs, and forks for every request: a child that
-dies by a failpoint costs a few milliseconds instead of an interpreter.
+is killed at a failpoint costs a few milliseconds instead of an interpreter.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 REFUSED = 3
 
 
-class ParcelledTree(DataDirectory):
-    """A tree in which one folder lies on another file system."""
+class SplitTree(DataDirectory):
+    """A tree with one folder on another file system."""
 
     ELSEWHERE = "projects/site/view"
 
@@ -38,13 +38,13 @@ class ParcelledTree(DataDirectory):
         super().rename(source, destination)
 
     def is_other_filesystem(self, source_folder: str, folder: str) -> bool:
-        return self._lies_there(source_folder) != self._lies_there(folder)
+        return self._is_elsewhere(source_folder) != self._is_elsewhere(folder)
 
     def _check(self, source: str, destination: str) -> None:
-        if self._lies_there(source) != self._lies_there(destination):
+        if self._is_elsewhere(source) != self._is_elsewhere(destination):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
-    def _lies_there(self, path: str) -> bool:
+    def _is_elsewhere(self, path: str) -> bool:
         return f"{path}/".startswith(f"{self.ELSEWHERE}/")
 
 
@@ -75,8 +75,8 @@ def _arm(request: dict[str, str]) -> None:
     failpoint._armed = failpoint._parse(request.get("armed", ""))
     failpoint._visits.clear()
     failpoint._log = request.get("log") or None
-    if request.get("parcelled"):
-        data_volume.DataDirectory = ParcelledTree  # type: ignore[misc]
+    if request.get("split"):
+        data_volume.DataDirectory = SplitTree  # type: ignore[misc]
 
 
 def _run(act: str, data: Path) -> int:

@@ -13,7 +13,7 @@ from tests.support.gateways.crash_runner import KILLED, CrashRunner, crash_runne
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
-DOMAIN_PLACES = {
+FAILPOINTS = {
     "gateways.clean",
     "gateways.execute.delete",
     "gateways.execute.mkdir",
@@ -39,96 +39,106 @@ DOMAIN_PLACES = {
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[CrashRunner]:
-    """Children that may be killed."""
+def runner() -> Iterator[CrashRunner]:
+    """Runs applies in processes that may be killed."""
     with memory_directory() as directory, crash_runner(directory) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def synced(dying: CrashRunner) -> Path:
+def synced(runner: CrashRunner) -> Path:
     """A data directory that holds the old tree."""
-    data = dying.empty()
-    assert dying.run(data, "old") == 0
+    data = runner.empty()
+    assert runner.run(data, "old") == 0
     return data
 
 
 @pytest.fixture(scope="module")
-def twice_synced(dying: CrashRunner, synced: Path) -> Path:
-    """A data directory that holds the new tree and can go back to the old one."""
-    data = dying.copy(synced)
-    assert dying.run(data, "new") == 0
+def twice_synced(runner: CrashRunner, synced: Path) -> Path:
+    """A data directory that holds the new tree and can be rolled back to the old one."""
+    data = runner.copy(synced)
+    assert runner.run(data, "new") == 0
     return data
 
 
-def die_everywhere(
-    dying: CrashRunner, template: Path, act: str, ends: set[str], *, armed: str = "", **extra: str
+def assert_survives_kills(
+    runner: CrashRunner,
+    template: Path,
+    act: str,
+    expected: set[str],
+    *,
+    armed: str = "",
+    **extra: str,
 ) -> None:
-    """Kill at every visit to every place; a fresh start then leaves a whole tree."""
-    seen = set()
-    for place in dying.kill_points(template, act, armed=armed, **extra):
-        data = dying.copy(template)
-        code = dying.run(data, act, armed=f"{armed},{place}" if armed else place, **extra)
-        assert code == KILLED, f"{place} was not passed"
-        assert dying.run(data, "replay", **extra) == 0, f"no start after {place}"
+    """Kill at every visit to every failpoint; the next start leaves a complete tree."""
+    commits = set()
+    for kill_point in runner.kill_points(template, act, armed=armed, **extra):
+        data = runner.copy(template)
+        code = runner.run(
+            data, act, armed=f"{armed},{kill_point}" if armed else kill_point, **extra
+        )
+        assert code == KILLED, f"{kill_point} was not passed"
+        assert runner.run(data, "replay", **extra) == 0, f"no start after {kill_point}"
         try:
-            seen.add(site.assert_complete(data, TREES))
+            commits.add(site.assert_complete(data, TREES))
         except AssertionError as error:
-            raise AssertionError(f"killed at {place}: {error}") from error
+            raise AssertionError(f"killed at {kill_point}: {error}") from error
         shutil.rmtree(data)
-    assert seen == ends
+    assert commits == expected
 
 
 @pytest.mark.scenario("G39")
 def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_tree(
-    dying: CrashRunner, synced: Path
+    runner: CrashRunner, synced: Path
 ) -> None:
-    """Every named side effect is a place to die at, and none of them leaves a mixture."""
-    visited = {place.partition("=")[0] for place in dying.kill_points(synced, "new")}
-    assert visited == {f"{name}.{when}" for name in DOMAIN_PLACES for when in ("before", "after")}
-    die_everywhere(dying, synced, "new", {"old", "new"})
+    """Every side effect has a failpoint, and a kill at none of them leaves a mixture."""
+    visited = {kill_point.partition("=")[0] for kill_point in runner.kill_points(synced, "new")}
+    assert visited == {f"{name}.{when}" for name in FAILPOINTS for when in ("before", "after")}
+    assert_survives_kills(runner, synced, "new", {"old", "new"})
 
 
 @pytest.mark.scenario("G39")
-def test_a_first_apply_killed_anywhere_leaves_nothing_or_the_tree(dying: CrashRunner) -> None:
-    """A volume without any state of ours is no exception."""
-    die_everywhere(dying, dying.empty(), "old", {"", "old"})
+def test_a_first_apply_killed_anywhere_leaves_nothing_or_the_tree(runner: CrashRunner) -> None:
+    """Also on a volume without any state of ours."""
+    assert_survives_kills(runner, runner.empty(), "old", {"", "old"})
 
 
 @pytest.mark.scenario("G39", "G48")
 def test_a_rollback_killed_anywhere_leaves_the_old_or_the_new_tree(
-    dying: CrashRunner, twice_synced: Path
+    runner: CrashRunner, twice_synced: Path
 ) -> None:
     """A rollback is an apply like any other."""
-    die_everywhere(dying, twice_synced, "rollback", {"old", "new"})
+    assert_survives_kills(runner, twice_synced, "rollback", {"old", "new"})
 
 
 @pytest.mark.scenario("G39")
-def test_an_apply_that_turns_back_killed_anywhere_leaves_the_old_tree(
-    dying: CrashRunner, synced: Path
+def test_an_undone_apply_killed_anywhere_leaves_the_old_or_the_new_tree(
+    runner: CrashRunner, synced: Path
 ) -> None:
-    """A step that cannot be done leads to the old tree, also through a crash on the way."""
+    """A step that fails leads back to the old tree, also through a crash in between."""
     armed = "gateways.execute.rmdir.after=full@2"
-    data = dying.copy(synced)
-    assert dying.run(data, "new", armed=armed) != 0
+    data = runner.copy(synced)
+    assert runner.run(data, "new", armed=armed) != 0
     assert site.assert_complete(data, TREES) == "old"
-    die_everywhere(dying, synced, "new", {"old", "new"}, armed=armed)
+    assert_survives_kills(runner, synced, "new", {"old", "new"}, armed=armed)
 
 
 @pytest.mark.scenario("G39")
 @pytest.mark.parametrize(
     "first", ["gateways.journal.forward.after=kill", "gateways.execute.delete.before=kill@3"]
 )
-def test_a_replay_killed_anywhere_is_replayed(dying: CrashRunner, synced: Path, first: str) -> None:
-    """Dying again while coming back from a death changes nothing about the end."""
-    broken = dying.copy(synced)
-    assert dying.run(broken, "new", armed=first) == KILLED
-    die_everywhere(dying, broken, "replay", {"new"})
+def test_a_replay_killed_anywhere_is_replayed(
+    runner: CrashRunner, synced: Path, first: str
+) -> None:
+    """A second kill during the replay does not change the result."""
+    interrupted = runner.copy(synced)
+    assert runner.run(interrupted, "new", armed=first) == KILLED
+    assert_survives_kills(runner, interrupted, "replay", {"new"})
 
 
 @pytest.mark.scenario("G39")
-def test_an_apply_over_two_file_systems_killed_anywhere_leaves_no_part(
-    dying: CrashRunner, synced: Path
+def test_an_apply_across_file_systems_killed_anywhere_leaves_no_part(
+    runner: CrashRunner, synced: Path
 ) -> None:
-    """Where files must be copied beside their destination, nothing of that stays."""
-    die_everywhere(dying, synced, "new", {"old", "new"}, parcelled="yes")
+    """Files copied beside their destination leave nothing behind."""
+    assert_survives_kills(runner, synced, "new", {"old", "new"}, split="yes")

@@ -1,4 +1,4 @@
-"""Power cuts during an apply: whatever was not synced may be gone, the tree is old or new."""
+"""Power cuts during an apply: whatever was not synced may be lost, the tree is old or new."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _SETTINGS = settings(
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Path]:
-    """A directory without a disk below; the model says what a sync is worth."""
+    """A directory in memory; the model decides what a sync makes durable."""
     with memory_directory() as directory:
         yield directory
 
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let appliers work on trees that note what they do."""
+    """Make data volumes use trees that record their changes."""
     monkeypatch.setattr(data_volume, "DataDirectory", RecordingTree)
 
 
 def record(data: Path, act: Act) -> list[Event]:
-    """What `act` does to a started applier, and the start itself."""
+    """The events of a start and of `act`."""
     RecordingTree.events.clear()
     with site.applier(data) as applier:
         applier.start()
@@ -53,8 +53,8 @@ def record(data: Path, act: Act) -> list[Event]:
     return list(RecordingTree.events)
 
 
-def story(memory: Path, act: Act, *before: Act) -> tuple[Path, list[Event]]:
-    """A data directory as it is before `act`, and the events of `act`."""
+def recorded_run(memory: Path, act: Act, *before: Act) -> tuple[Path, list[Event]]:
+    """A data directory before `act`, and the events of `act`."""
     data = Path(tempfile.mkdtemp(dir=memory))
     for earlier in before:
         record(data, earlier)
@@ -64,40 +64,40 @@ def story(memory: Path, act: Act, *before: Act) -> tuple[Path, list[Event]]:
 
 
 def cut(memory: Path, start: Path, events: list[Event], chance: Random | None) -> Path:
-    """The data directory that a power cut after `events` leaves."""
+    """The data directory that remains after `events` and a power cut."""
     disk = Disk(start)
     for event in events:
         disk.play(event)
-    left = Path(tempfile.mkdtemp(dir=memory)) / "data"
-    disk.cut(left, chance)
-    return left
+    remaining = Path(tempfile.mkdtemp(dir=memory)) / "data"
+    disk.cut(remaining, chance)
+    return remaining
 
 
 def replay(applier: DataVolume) -> None:
-    """Nothing more than every start does."""
+    """Only what every start does."""
     del applier
 
 
 def to_new(applier: DataVolume) -> None:
-    """The apply under test."""
+    """Apply the new tree, the apply under test."""
     site.sync(applier, site.NEW, "new")
 
 
 def to_old(applier: DataVolume) -> None:
-    """The apply before it."""
+    """Apply the old tree, the apply before it."""
     site.sync(applier, site.OLD, "old")
 
 
 def roll_back(applier: DataVolume) -> None:
-    """The undo of the last apply."""
+    """Undo the last apply."""
     applier.rollback()
 
 
-def turn_back(applier: DataVolume) -> None:
-    """An apply that finds a folder where it wants to put its last file but two."""
-    in_the_way = applier.directory.root / "projects/site/view/more.bin"
+def fail_and_undo(applier: DataVolume) -> None:
+    """An apply that finds a folder in place of its third-last file."""
+    obstacle = applier.directory.root / "projects/site/view/more.bin"
     with applier.begin() as transaction, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applier.directory, "mkdir", _obstructing(applier, in_the_way))
+        patch.setattr(applier.directory, "mkdir", _obstructing(applier, obstacle))
         with pytest.raises(WindlassError):
             site.commit_files(applier, transaction, site.NEW, "new")
 
@@ -113,7 +113,7 @@ def _obstructing(applier: DataVolume, obstacle: Path) -> Callable[[str, int], No
     return mkdir
 
 
-STORIES: dict[str, tuple[Act, tuple[Act, ...]]] = {
+RUNS: dict[str, tuple[Act, tuple[Act, ...]]] = {
     "first": (to_old, ()),
     "second": (to_new, (to_old,)),
     "rollback": (roll_back, (to_old, to_new)),
@@ -122,41 +122,41 @@ STORIES: dict[str, tuple[Act, tuple[Act, ...]]] = {
 
 @pytest.mark.scenario("G40")
 @pytest.mark.usefixtures("recording")
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("chances", [0, 3])
 def test_after_a_power_cut_at_any_event_the_tree_is_old_or_new(
     name: str, chances: int, memory: Path
 ) -> None:
-    """Cut after every single event, with nothing or with anything of the unsynced left."""
-    act, before = STORIES[name]
-    start, events = story(memory, act, *before)
-    seen = set()
+    """Cut after every event, with none or a random part of the unsynced data left."""
+    act, before = RUNS[name]
+    start, events = recorded_run(memory, act, *before)
+    commits = set()
     tries = [Random(seed) for seed in range(chances)] or [None]
     for count, chance in itertools.product(range(len(events) + 1), tries):
-        left = cut(memory, start, events[:count], chance)
-        with site.applier(left) as applier:
+        remaining = cut(memory, start, events[:count], chance)
+        with site.applier(remaining) as applier:
             applier.start()
-        seen.add(site.assert_complete(left, TREES))
-        shutil.rmtree(left)
-    assert len(seen) == 2
+        commits.add(site.assert_complete(remaining, TREES))
+        shutil.rmtree(remaining)
+    assert len(commits) == 2
 
 
 @pytest.mark.scenario("G40")
 @pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize("many", [False, True])
-def test_the_end_of_an_apply_survives_a_power_cut(
+def test_a_committed_apply_survives_a_power_cut(
     many: bool, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What commit() has returned from stays, however the files were synced."""
+    """After commit() has returned, however the files were synced."""
     monkeypatch.setattr(staging, "MAX_SINGLE_SYNCS", 0 if many else 1000)
-    start, events = story(memory, to_new, to_old)
+    start, events = recorded_run(memory, to_new, to_old)
     assert any(event[0] == "sync_all" for event in events) is many
-    left = cut(memory, start, events, None)
-    with site.applier(left) as applier:
+    remaining = cut(memory, start, events, None)
+    with site.applier(remaining) as applier:
         applier.start()
-        assert site.assert_complete(left, TREES) == "new"
+        assert site.assert_complete(remaining, TREES) == "new"
         applier.rollback()
-    assert site.assert_complete(left, TREES) == "old"
+    assert site.assert_complete(remaining, TREES) == "old"
 
 
 @pytest.mark.scenario("G40")
@@ -169,16 +169,16 @@ def test_power_cuts_during_replay_change_nothing(
     """Cut anywhere, start, cut that start anywhere, start again: old or new."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "MAX_SINGLE_SYNCS", 0 if many else 1000)
-        name = data.draw(st.sampled_from(sorted(STORIES)))
-        act, before = STORIES[name]
-        start, events = story(memory, act, *before)
+        name = data.draw(st.sampled_from(sorted(RUNS)))
+        act, before = RUNS[name]
+        start, events = recorded_run(memory, act, *before)
         count = data.draw(st.integers(0, len(events)))
         first = cut(memory, start, events[:count], Random(seed))
-        again = first.with_name("again")
-        copy_tree(first, again)
+        before_replay = first.with_name("again")
+        copy_tree(first, before_replay)
         resumed = record(first, replay)
         stop = data.draw(st.integers(0, len(resumed)))
-        second = cut(memory, again, resumed[:stop], Random(seed + 1))
+        second = cut(memory, before_replay, resumed[:stop], Random(seed + 1))
         with site.applier(second) as applier:
             applier.start()
         site.assert_complete(second, TREES)
@@ -186,15 +186,15 @@ def test_power_cuts_during_replay_change_nothing(
 
 @pytest.mark.scenario("G40")
 @pytest.mark.usefixtures("recording")
-def test_a_power_cut_while_turning_back_leaves_old_or_new(memory: Path) -> None:
-    """The way back is as safe as the way forward."""
-    start, events = story(memory, turn_back, to_old)
+def test_a_power_cut_during_an_undo_leaves_old_or_new(memory: Path) -> None:
+    """The undo is as safe as the apply."""
+    start, events = recorded_run(memory, fail_and_undo, to_old)
     for count in range(len(events) + 1):
-        left = cut(memory, start, events[:count], Random(count))
-        obstacle = left / "projects/site/view/more.bin"
+        remaining = cut(memory, start, events[:count], Random(count))
+        obstacle = remaining / "projects/site/view/more.bin"
         if obstacle.is_dir():
             obstacle.rmdir()
-        with site.applier(left) as applier:
+        with site.applier(remaining) as applier:
             applier.start()
-        site.assert_complete(left, TREES)
-        shutil.rmtree(left)
+        site.assert_complete(remaining, TREES)
+        shutil.rmtree(remaining)
