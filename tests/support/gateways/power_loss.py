@@ -2,9 +2,9 @@
 
 `RecordingTree` makes every change and records it. `Disk` replays the records on a model in
 which a directory has names and a file has content, and both are durable only once synced.
-After a cut each name that changed since its directory was synced is in the state after any
-of its changes, independent of all other names, even if one rename changed two; unsynced
-content is truncated at a random length. Real file systems lose less than this.
+After a cut each name that changed since its directory was synced is in the state before or
+after any of its changes, independent of all other names, even if one rename changed two;
+unsynced content is truncated at a random length. Real file systems lose less than this.
 """
 
 from __future__ import annotations

@@ -78,7 +78,9 @@ def test_an_unknown_mode_is_refused_with_the_available_modes(
 def test_unmapped_collections_are_a_warning() -> None:
     """One for all; external, the mode and collections of additionalFiles are mapped."""
     resources = "services/site/config/resources"
-    collections = {f"{resources}/{name}/config-mode.json": b"{}" for name in ("external", "dev", "qa")}
+    collections = {
+        f"{resources}/{name}/config-mode.json": b"{}" for name in ("external", "dev", "qa")
+    }
     layout = _convention_layout({**SITE, **collections}, Convention("services/site", "prd"))
     assert [warning for warning in layout.warnings if "not synced" in warning] == [
         f"2 config collections are not synced: dev, qa in {resources}; select a mode with "
