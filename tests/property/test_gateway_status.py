@@ -41,7 +41,7 @@ _GATEWAY = {
     "uid": (False, True),
 }
 _gateways = rows(*_GATEWAY.values(), max_size=12).map(
-    lambda drawn: [dict(zip(_GATEWAY, said, strict=True)) for said in drawn]
+    lambda drawn: [dict(zip(_GATEWAY, row, strict=True)) for row in drawn]
 )
 
 
