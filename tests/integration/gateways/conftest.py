@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def cluster(quiet_cluster: LocalCluster) -> LocalCluster:
-    """A control plane without an operator: the controllers of these tests are alone on it."""
+    """A control plane without an operator: only the controllers of these tests run on it."""
     return quiet_cluster
 
 
 @pytest.fixture(scope="session")
 def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
-    """A real smart-HTTP git server that asks nobody who they are."""
+    """A real smart-HTTP git server without authentication."""
     with running_git_server(tmp_path_factory.mktemp("gateway-git")) as served:
         yield served
 
 
 @pytest.fixture(scope="session")
 def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
-    """A git server that wants a password."""
+    """A git server that requires a password."""
     root = tmp_path_factory.mktemp("closed-git")
     with running_git_server(root, username="git", password=PASSWORD) as served:
         yield served
@@ -43,7 +43,7 @@ def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 
 @pytest.fixture(scope="session")
 def operator_kubeconfig(cluster: LocalCluster) -> Path:
-    """The user that the generated roles are bound to, with CRDs and fence installed."""
+    """The user that the generated roles are bound to, with CRDs and operator policy installed."""
     return asyncio.run(install(cluster, Installation())).kubeconfig
 
 
@@ -65,14 +65,14 @@ async def admin_connection(cluster: LocalCluster) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 async def running(connection: Connection, tmp_path: Path) -> AsyncIterator[RunningController]:
-    """A controller with the rights that are generated for it."""
-    async with running_controller(connection, tmp_path) as found:
-        yield found
+    """A controller with its generated rights."""
+    async with running_controller(connection, tmp_path) as controller:
+        yield controller
 
 
 @pytest.fixture
 async def fleet(admin_connection: Connection, git_host: RunningGitServer, namespace: str) -> Fleet:
-    """A namespace with a repository of its own, and no IgnitionSync yet."""
-    found = Fleet(Api(admin_connection), admin_connection, git_host, namespace)
-    await found.account("default")
-    return found
+    """A namespace with its own repository, and no IgnitionSync yet."""
+    created = Fleet(Api(admin_connection), admin_connection, git_host, namespace)
+    await created.account("default")
+    return created

@@ -1,8 +1,8 @@
-"""`windlass agent` that stands still at a named place until it is let go.
+"""`windlass agent` that is held at a failpoint until a test releases it.
 
-Run as a program. HELD_AT names the place, HELD_IN a directory: `reached` appears there when
-the place is reached for the first time, `stopping` when the agent has heard that it shall
-end, and writing to the pipe `go` lets it go on. HELD_SECONDS is how long an end may take.
+Run as a program. HELD_AT names the failpoint, HELD_IN a directory: `reached` appears there
+when the failpoint is reached for the first time, `stopping` when the agent was asked to stop,
+and writing to the pipe `go` releases it. HELD_SECONDS is how long a shutdown may take.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from windlass.cli.main import main
 from windlass.gateways.agent.loop import AgentLoop
 
 
-def _held(reach: Callable[[str], None], place: str, directory: Path) -> Callable[[str], None]:
+def _hold_at(
+    reach: Callable[[str], None], failpoint_name: str, directory: Path
+) -> Callable[[str], None]:
     def reached(name: str) -> None:
         reach(name)
-        mark = directory / "reached"
-        if name == place and not mark.exists():
-            mark.touch()
+        marker = directory / "reached"
+        if name == failpoint_name and not marker.exists():
+            marker.touch()
             (directory / "go").read_bytes()
 
     return reached
@@ -37,8 +39,8 @@ def _report_stop(stop: Callable[[AgentLoop], None], directory: Path) -> Callable
 
 
 if __name__ == "__main__":
-    where = Path(os.environ["HELD_IN"])
-    failpoint.reach = _held(failpoint.reach, os.environ["HELD_AT"], where)
-    AgentLoop.stop = _report_stop(AgentLoop.stop, where)  # type: ignore[method-assign]
+    held_in = Path(os.environ["HELD_IN"])
+    failpoint.reach = _hold_at(failpoint.reach, os.environ["HELD_AT"], held_in)
+    AgentLoop.stop = _report_stop(AgentLoop.stop, held_in)  # type: ignore[method-assign]
     agent.SHUTDOWN_SECONDS = float(os.environ.get("HELD_SECONDS", agent.SHUTDOWN_SECONDS))
     main()

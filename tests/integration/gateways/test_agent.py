@@ -1,4 +1,4 @@
-"""The real agent: a push becomes files, a scan, a status; faults only delay it."""
+"""The real agent: a push becomes files, a scan and a status; faults only delay it."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PROPS = f"{CORE}/ignition/props/config.json"
 
 @pytest.fixture
 def harness(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentHarness]:
-    """A pod's surroundings, with a running gateway and no agent yet."""
-    with agent_harness(cluster, namespace, tmp_path) as made:
-        yield made
+    """The environment of a pod, with a running gateway and no agent yet."""
+    with agent_harness(cluster, namespace, tmp_path) as prepared:
+        yield prepared
 
 
-def _synced(harness: AgentHarness) -> AgentHarness:
+def _start_and_sync(harness: AgentHarness) -> AgentHarness:
     harness.publish()
     harness.agent.start()
     harness.await_synced()
@@ -56,8 +56,8 @@ def _posts(harness: AgentHarness) -> tuple[int, int]:
 
 
 def test_a_push_becomes_files_a_scan_and_a_status(harness: AgentHarness) -> None:
-    """Twice: the first commit brings everything, the second one file and one scan."""
-    _synced(harness)
+    """Twice: the first commit writes all files, the second one file with one scan."""
+    _start_and_sync(harness)
     first = harness.await_synced(scan_pending=False, files_changed=6)
     assert (first.added, first.projects_synced) == (6, ("line",))
     assert first.last_scan_result == "projects=200 config=200"
@@ -75,41 +75,41 @@ def test_a_push_becomes_files_a_scan_and_a_status(harness: AgentHarness) -> None
     loaded = harness.gateway.loaded
     assert {path: loaded[path] for path in digests} == digests
     assert harness.gateway.torn == []
-    assert [past.result for past in second.history] == ["Synced", "Synced"]
+    assert [entry.result for entry in second.history] == ["Synced", "Synced"]
     assert harness.agent.metric("windlass_agent_sync_total") == 2
-    counted = "windlass_agent_sync_duration_seconds_count"
+    duration_count = "windlass_agent_sync_duration_seconds_count"
     for phase in ("fetch", "plan", "stage", "apply", "scan"):
-        assert harness.agent.metric(f'{counted}{{phase="{phase}"}}') == 2
+        assert harness.agent.metric(f'{duration_count}{{phase="{phase}"}}') == 2
     for name in ("fetch_bytes_total", "peak_rss_bytes", "sync_skipped_total"):
         assert harness.agent.metric(f"windlass_agent_{name}") > 0
     assert harness.agent.plan["digest"] == second.plan_digest
     lines = [json.loads(line) for line in harness.agent.log.read_text().splitlines()]
-    (started, audit) = [line for line in lines if line["message"] == "files synced"]
-    assert (audit["role"], audit["cr"], audit["commit"]) == ("agent", "site", commit)
-    assert {"namespace", "pod", "gateway", "ref", "tx", "duration_ms"} <= audit.keys()
-    assert (started["trigger"], audit["trigger"]) == ("start", "poll")
-    assert (audit["commit_author"], audit["pod_uid"]) == ("Someone Else", harness.pod_uid)
-    assert (audit["scan_result"], audit["result"]) == ("projects=200", "Synced")
-    assert audit["tree_digest"] == second.tree_digest
+    (first_line, audit_line) = [line for line in lines if line["message"] == "files synced"]
+    assert (audit_line["role"], audit_line["cr"], audit_line["commit"]) == ("agent", "site", commit)
+    assert {"namespace", "pod", "gateway", "ref", "tx", "duration_ms"} <= audit_line.keys()
+    assert (first_line["trigger"], audit_line["trigger"]) == ("start", "poll")
+    assert (audit_line["commit_author"], audit_line["pod_uid"]) == ("Someone Else", harness.pod_uid)
+    assert (audit_line["scan_result"], audit_line["result"]) == ("projects=200", "Synced")
+    assert audit_line["tree_digest"] == second.tree_digest
 
 
 def test_an_idle_agent_writes_nothing(harness: AgentHarness) -> None:
     """Neither the cluster nor the disk changes while there is nothing to do (APP-13)."""
-    _synced(harness)
+    _start_and_sync(harness)
 
     def observed() -> object:
-        found = harness.admin.get("configmaps", harness.status_name)
+        config_map = harness.admin.get("configmaps", harness.status_name)
         state = harness.data / ".ignition-sync"
         files = {path: path.stat().st_mtime_ns for path in state.rglob("*")}
-        return found["metadata"]["resourceVersion"], files, _posts(harness)
+        return config_map["metadata"]["resourceVersion"], files, _posts(harness)
 
     assert unchanged_for(3.0, observed)
 
 
 @pytest.mark.scenario("G19")
 def test_another_repository_is_followed(harness: AgentHarness) -> None:
-    """The address changes in the metadata, and no restart is needed."""
-    _synced(harness)
+    """The address changes in the metadata; no restart is needed."""
+    _start_and_sync(harness)
     harness.repository_name = "other"
     harness.repository = harness.served.create("other", {f"{SERVICE}/{VIEW}": '{"other": 1}'})
     harness.cr_annotations["allow-mass-delete"] = harness.tip
@@ -120,8 +120,8 @@ def test_another_repository_is_followed(harness: AgentHarness) -> None:
 
 @pytest.mark.scenario("G34")
 def test_a_broken_file_is_named_and_changes_nothing(harness: AgentHarness) -> None:
-    """The report has file, line and column; the next good commit heals it."""
-    _synced(harness)
+    """The report has file, line and column; the next valid commit is synced."""
+    _start_and_sync(harness)
     before = harness.files
     harness.push({f"{SERVICE}/{PROPS}": '{\n "a": 1,\n}'})
     report = harness.await_report("error", sync_status="Error", reason="ConfigSyntaxError")
@@ -133,10 +133,10 @@ def test_a_broken_file_is_named_and_changes_nothing(harness: AgentHarness) -> No
 
 
 @pytest.mark.scenario("G36")
-def test_an_annotation_alone_syncs_anew(harness: AgentHarness) -> None:
+def test_a_changed_annotation_alone_causes_a_sync(harness: AgentHarness) -> None:
     """The same commit with another system name gets another hash and other bytes."""
     harness.spec["normalize"] = {"systemName": True}
-    _synced(harness)
+    _start_and_sync(harness)
     assert harness.files[PROPS] == b'{ "systemName": "site" }'
     assert harness.metadata.routing.normalize == NormalizeRules(system_name=True)
     harness.annotate_pod(system_name="north")
@@ -146,10 +146,10 @@ def test_an_annotation_alone_syncs_anew(harness: AgentHarness) -> None:
 
 
 @pytest.mark.scenario("G47")
-def test_drift_is_reported_then_put_right(harness: AgentHarness) -> None:
-    """A hand edit counts; with Remediate it is gone, and the gateway reads it again."""
+def test_drift_is_reported_then_remediated(harness: AgentHarness) -> None:
+    """A manual edit is drift; with Remediate it is reverted, and the gateway is scanned."""
     harness.policy |= {"drift_seconds": 0.5}
-    _synced(harness)
+    _start_and_sync(harness)
     before = harness.files
     (harness.data / VIEW).write_text("edited")
 
@@ -168,9 +168,9 @@ def test_drift_is_reported_then_put_right(harness: AgentHarness) -> None:
 
 
 @pytest.mark.scenario("G50")
-def test_a_good_volume_starts_without_anybody(harness: AgentHarness) -> None:
-    """Git and the API server are away: the gateway starts on what is there."""
-    _synced(harness)
+def test_a_synced_volume_starts_without_git_and_api_server(harness: AgentHarness) -> None:
+    """The gateway starts on the files of the last sync."""
+    _start_and_sync(harness)
     assert harness.agent.signal(signal.SIGTERM) == 0
     harness.relay.cut()
     harness.gateway.mode("refused")
@@ -181,16 +181,16 @@ def test_a_good_volume_starts_without_anybody(harness: AgentHarness) -> None:
 
 
 @pytest.mark.scenario("G50")
-def test_degraded_is_shown_while_git_is_down(harness: AgentHarness) -> None:
-    """An older tree runs, and the report says why it is older."""
-    _synced(harness)
-    old = harness.tip
-    gone = "http://127.0.0.1:9/site.git"
-    source = dataclasses.replace(harness.metadata.source, git_url=gone, commit="1" * 40)  # type: ignore[type-var]
+def test_a_gateway_is_degraded_while_git_is_down(harness: AgentHarness) -> None:
+    """It runs on an older tree, and the report has the cause."""
+    _start_and_sync(harness)
+    synced_commit = harness.tip
+    unreachable = "http://127.0.0.1:9/site.git"
+    source = dataclasses.replace(harness.metadata.source, git_url=unreachable, commit="1" * 40)  # type: ignore[type-var]
     harness.publish(source=source)
     report = harness.await_report("degraded", degraded=True, reason="SourceUnavailable")
     assert report.error_message.startswith("Unavailable: ")
-    assert (report.sync_status, report.synced_commit) == ("Error", old)
+    assert (report.sync_status, report.synced_commit) == ("Error", synced_commit)
     del harness.changes["source"]
     harness.publish()
     harness.await_synced(degraded=False)
@@ -198,7 +198,7 @@ def test_degraded_is_shown_while_git_is_down(harness: AgentHarness) -> None:
 
 @pytest.mark.scenario("G51")
 def test_an_empty_volume_waits_for_git(harness: AgentHarness) -> None:
-    """The gate stays closed and the report says so; with StartAnyway it opens."""
+    """The startup gate stays closed and the report has the reason; with StartAnyway it opens."""
     harness.gateway.mode("refused")
     source = harness.metadata.source
     assert source is not None
@@ -215,7 +215,7 @@ def test_an_empty_volume_waits_for_git(harness: AgentHarness) -> None:
 
 
 def test_a_first_sync_before_the_gateway_starts_needs_no_scan(harness: AgentHarness) -> None:
-    """The gateway reads its files at boot; what the boot rewrites is restored."""
+    """The gateway reads its files at boot; files that the boot rewrites are restored."""
     harness.gateway.mode("refused")
     harness.publish()
     harness.agent.start()
@@ -228,11 +228,11 @@ def test_a_first_sync_before_the_gateway_starts_needs_no_scan(harness: AgentHarn
     eventually(lambda: _posts(harness) == (0, 1), "one scan")
 
 
-def test_nothing_told_means_waiting(harness: AgentHarness) -> None:
-    """Without a ConfigMap the gateway does not boot empty; with a pause it may (STA-4)."""
+def test_without_metadata_the_gateway_does_not_start(harness: AgentHarness) -> None:
+    """It does not start empty without a ConfigMap; with a pause it may (STA-4)."""
     harness.gateway.mode("refused")
     harness.agent.start()
-    eventually(lambda: harness.agent.probe("/startupz")[0] == 503, "the probe answers")
+    eventually(lambda: harness.agent.probe("/startupz")[0] == 503, "the probe responds")
     assert unchanged_for(1.0, lambda: harness.agent.probe("/startupz")[0])
     harness.spec["paused"] = True
     harness.publish()
@@ -244,9 +244,9 @@ def test_nothing_told_means_waiting(harness: AgentHarness) -> None:
     harness.await_report("synced", applied_commit=harness.tip)
 
 
-def test_a_newer_state_stops_writes_and_not_the_gateway(harness: AgentHarness) -> None:
-    """The volume was used by a newer agent: nothing is touched, and the gateway starts."""
-    _synced(harness)
+def test_a_newer_state_stops_writes_but_not_the_gateway(harness: AgentHarness) -> None:
+    """The volume was used by a newer agent: nothing is written, and the gateway starts."""
+    _start_and_sync(harness)
     harness.agent.kill()
     state = harness.data / ".ignition-sync" / "state.json"
     state.write_text(json.dumps({"schema": 99}))
@@ -261,9 +261,9 @@ def test_a_newer_state_stops_writes_and_not_the_gateway(harness: AgentHarness) -
 
 
 @pytest.mark.scenario("G53")
-def test_a_killed_agent_comes_back_quietly(harness: AgentHarness) -> None:
-    """The gateway runs: the gate is open at once, nothing is copied and nothing scanned."""
-    _synced(harness)
+def test_a_restarted_agent_copies_and_scans_nothing(harness: AgentHarness) -> None:
+    """The gateway runs, so the startup gate is open at once."""
+    _start_and_sync(harness)
     posts = _posts(harness)
     harness.agent.kill()
     harness.agent.start()
@@ -273,9 +273,9 @@ def test_a_killed_agent_comes_back_quietly(harness: AgentHarness) -> None:
     assert _posts(harness) == posts
 
 
-def test_a_death_after_the_commit_point_is_finished(harness: AgentHarness) -> None:
-    """SIGKILL in the middle of an apply: the next start completes it and scans."""
-    _synced(harness)
+def test_an_apply_killed_after_the_commit_point_is_completed(harness: AgentHarness) -> None:
+    """The next start completes it and scans."""
+    _start_and_sync(harness)
     harness.agent.kill()
     posts = _posts(harness)
     commit = harness.push(NEW_VIEW)
@@ -288,9 +288,9 @@ def test_a_death_after_the_commit_point_is_finished(harness: AgentHarness) -> No
     assert harness.agent.metric("windlass_agent_journal_resumes_total") == 1
 
 
-def test_a_death_before_the_scan_is_followed_by_it(harness: AgentHarness) -> None:
-    """The files are there, the scan is still owed: it is made, and nothing is copied."""
-    _synced(harness)
+def test_a_scan_is_made_after_a_kill_before_it(harness: AgentHarness) -> None:
+    """The files are in place and the scan is pending: it is made, and nothing is copied."""
+    _start_and_sync(harness)
     harness.agent.kill()
     posts = _posts(harness)
     commit = harness.push(NEW_VIEW)
@@ -303,9 +303,9 @@ def test_a_death_before_the_scan_is_followed_by_it(harness: AgentHarness) -> Non
     assert (harness.data / VIEW).stat().st_ino == inode
 
 
-def test_sigterm_ends_at_once_and_leaves_nothing(harness: AgentHarness) -> None:
-    """A stop while the gateway does not answer to a scan takes no time."""
-    _synced(harness)
+def test_sigterm_ends_at_once_and_leaves_no_staging(harness: AgentHarness) -> None:
+    """Also while the gateway never completes a scan."""
+    _start_and_sync(harness)
     harness.gateway.mode("never-completes")
     harness.push(NEW_VIEW)
     harness.await_report("scanning", reason="Scanning", applied_commit=harness.tip)
@@ -319,25 +319,25 @@ def test_sigterm_ends_at_once_and_leaves_nothing(harness: AgentHarness) -> None:
 
 
 @pytest.mark.scenario("G54", "G55")
-def test_a_rotated_token_ends_the_refusal(harness: AgentHarness) -> None:
-    """A wrong token keeps the scan pending; the right one is used without a restart."""
-    _synced(harness)
+def test_a_rotated_token_is_used_without_a_restart(harness: AgentHarness) -> None:
+    """A wrong token keeps the scan pending; the right one completes it."""
+    _start_and_sync(harness)
     posts = _posts(harness)
-    old = harness.tip
+    synced_commit = harness.tip
     harness.token_file.write_text("agent:wrong")
     harness.push(NEW_VIEW)
     report = harness.await_report("refused", reason="ScanUnauthorized", scan_pending=True)
-    assert (report.synced_commit, report.applied_commit) == (old, harness.tip)
+    assert (report.synced_commit, report.applied_commit) == (synced_commit, harness.tip)
     assert harness.files[VIEW] == b'{"root": {"x": 2}}'
     harness.token_file.write_text(TOKEN)
     harness.await_synced(scan_pending=False)
     assert _posts(harness)[0] >= posts[0] + 1
 
 
-def test_the_api_server_may_be_away(harness: AgentHarness) -> None:
-    """Drift is put right without it, and what happened is told afterwards."""
+def test_an_agent_works_without_the_api_server(harness: AgentHarness) -> None:
+    """Drift is remediated meanwhile, and reported afterwards."""
     harness.policy |= {"drift_seconds": 0.5, "drift_mode": "Remediate"}
-    _synced(harness)
+    _start_and_sync(harness)
     harness.relay.cut()
     before = harness.files
     (harness.data / VIEW).write_text("edited")
@@ -348,9 +348,9 @@ def test_the_api_server_may_be_away(harness: AgentHarness) -> None:
     harness.await_synced(commit)
 
 
-def test_a_new_status_object_is_reported_to(harness: AgentHarness) -> None:
-    """The object was deleted: writing waits, and a new one gets the whole report."""
-    _synced(harness)
+def test_a_new_status_object_gets_the_whole_report(harness: AgentHarness) -> None:
+    """The old one was deleted; writes wait for the new one."""
+    _start_and_sync(harness)
     harness.admin.delete("configmaps", harness.status_name)
     commit = harness.tip
     harness.create_status_object()
@@ -358,37 +358,37 @@ def test_a_new_status_object_is_reported_to(harness: AgentHarness) -> None:
     harness.await_synced(commit)
 
 
-def test_files_from_before_the_first_sync_wait_for_a_word(harness: AgentHarness) -> None:
-    """Later commits leave them; the annotation alone lets them go, and nothing else is copied."""
-    theirs = harness.data / CORE / "ignition/user-source/default/config.json"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text("{}")
-    _synced(harness)
+def test_adopted_files_are_deleted_only_with_an_allowance(harness: AgentHarness) -> None:
+    """Later commits keep them; the annotation alone deletes them, and nothing else is copied."""
+    adopted = harness.data / CORE / "ignition/user-source/default/config.json"
+    adopted.parent.mkdir(parents=True)
+    adopted.write_text("{}")
+    _start_and_sync(harness)
     commit = harness.push(NEW_VIEW)
     report = harness.await_synced(commit)
-    assert theirs.exists()
+    assert adopted.exists()
     assert report.deleted == 0
     assert "1 file existed before the directory was synced" in report.error_message
     assert f'allow-mass-delete="{commit}"' in report.error_message
     harness.cr_annotations["allow-mass-delete"] = commit
     harness.publish()
     harness.await_report("deleted", sync_status="Synced", deleted=1, modified=0, error_message="")
-    assert not theirs.exists()
+    assert not adopted.exists()
 
 
-def test_a_spent_rollback_does_not_keep_a_fresh_volume_empty(harness: AgentHarness) -> None:
+def test_an_old_rollback_request_does_not_keep_a_new_volume_empty(harness: AgentHarness) -> None:
     """The annotation stays on the IgnitionSync; a new volume has nothing to undo and is synced."""
     harness.cr_annotations["rollback"] = "*"
-    _synced(harness)
+    _start_and_sync(harness)
     assert harness.files[VIEW] == b'{"root": {"x": 1}}'
     eventually(lambda: harness.agent.may_start, "the gateway may start")
     assert "UndoUnavailable" not in harness.agent.log.read_text()
 
 
 @pytest.mark.scenario("G48")
-def test_a_rollback_is_asked_for_once(harness: AgentHarness) -> None:
-    """The bytes are back, the bad commit does not return, another one is applied."""
-    _synced(harness)
+def test_a_rollback_request_acts_once(harness: AgentHarness) -> None:
+    """The bytes are restored, the bad commit is not synced again, another one is."""
+    _start_and_sync(harness)
     before = harness.files
     bad = harness.push(NEW_VIEW)
     harness.await_synced(bad)
@@ -404,8 +404,8 @@ def test_a_rollback_is_asked_for_once(harness: AgentHarness) -> None:
 
 
 @pytest.mark.scenario("G46")
-def test_a_dry_run_only_looks(harness: AgentHarness) -> None:
-    """Counts and paths are visible, nothing is written and nothing scanned."""
+def test_a_dry_run_only_plans(harness: AgentHarness) -> None:
+    """Counts and paths are reported; nothing is written or scanned."""
     mappings = [{"source": f"{SERVICE}/projects", "destination": "projects"}]
     harness.spec["profiles"] = {"default": {"mappings": mappings, "dryRun": True}}
     harness.annotate_pod(profile="default")
@@ -418,13 +418,13 @@ def test_a_dry_run_only_looks(harness: AgentHarness) -> None:
     assert harness.agent.plan["digest"] == report.plan_digest
 
 
-def test_the_end_of_the_cr_keeps_the_files(harness: AgentHarness) -> None:
-    """Neither `terminating` nor a missing ConfigMap touches the gateway (DEL-1, DEL-2)."""
-    _synced(harness)
+def test_deleting_the_cr_keeps_the_files(harness: AgentHarness) -> None:
+    """Neither `terminating` nor a missing ConfigMap changes the gateway (DEL-1, DEL-2)."""
+    _start_and_sync(harness)
     before = harness.files
     harness.changes["terminating"] = True
     harness.push(NEW_VIEW)
-    harness.await_report("told", sync_status="Paused")
+    harness.await_report("deletion reported", sync_status="Paused")
     harness.admin.delete("configmaps", f"ignition-sync-metadata-{'site'}")
     assert unchanged_for(1.0, lambda: harness.files)
     assert harness.files == before
@@ -434,8 +434,8 @@ def test_the_end_of_the_cr_keeps_the_files(harness: AgentHarness) -> None:
 
 
 @pytest.mark.scenario("G42")
-def test_many_deletes_wait_for_a_word(harness: AgentHarness) -> None:
-    """The guard's message holds the annotation that lifts it."""
+def test_many_deletes_need_an_allowance(harness: AgentHarness) -> None:
+    """The message of the guard contains the annotation that allows them."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     harness.publish()
     harness.agent.start()
@@ -451,15 +451,15 @@ def test_many_deletes_wait_for_a_word(harness: AgentHarness) -> None:
 
 @pytest.mark.scenario("G44")
 def test_a_second_agent_waits_for_the_volume(harness: AgentHarness) -> None:
-    """It says whose the volume is, and takes it over when the first one is gone."""
+    """It reports the owner of the volume, and takes it over when the first one is gone."""
     from tests.support.gateways.agent_harness import AgentRun
 
-    _synced(harness)
+    _start_and_sync(harness)
     directory = harness.directory / "second"
     directory.mkdir()
     environment = {**harness.agent._environment, "STORE_PATH": str(directory / "store")}
-    other = AgentRun(environment, directory / "agent.log", harness.agent._kubeconfig)
-    other.start(POD_UID=f"{harness.pod_uid}x")
+    second = AgentRun(environment, directory / "agent.log", harness.agent._kubeconfig)
+    second.start(POD_UID=f"{harness.pod_uid}x")
     try:
         report = harness.await_report("locked", reason="VolumeLocked")
         assert "site-0" in report.error_message
@@ -467,7 +467,7 @@ def test_a_second_agent_waits_for_the_volume(harness: AgentHarness) -> None:
         harness.push(NEW_VIEW)
         eventually(lambda: harness.files[VIEW] == b'{"root": {"x": 2}}', "taken over")
     finally:
-        other.kill()
+        second.kill()
 
 
 @pytest.mark.scenario("G79")
@@ -489,7 +489,7 @@ def test_the_command_line_and_the_agent_agree(harness: AgentHarness, tmp_path: P
     ]
     planned = _run_local(tmp_path, "plan", *arguments, "-o", "json")
     assert planned.returncode == 2, planned.stderr
-    _synced(harness)
+    _start_and_sync(harness)
     report = harness.await_synced()
     assert json.loads(planned.stdout)["digest"] == report.plan_digest
     assert json.loads(planned.stdout) == harness.agent.plan

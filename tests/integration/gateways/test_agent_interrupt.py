@@ -1,4 +1,4 @@
-"""Ending a sync before its commit point."""
+"""Interrupting a sync before its commit point."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from windlass.gateways.agent.content_builder import ContentPipe, PipeBroken
 from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
 
 
-async def test_what_is_under_way_is_cancelled() -> None:
-    """And has cleaned up before anybody goes on."""
-    interrupt, cleaned = Interrupt(), asyncio.Event()
+async def test_an_interrupted_task_is_canceled() -> None:
+    """Its cleanup has finished before the caller continues."""
+    interrupt, cleaned_up = Interrupt(), asyncio.Event()
 
     async def work() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            cleaned.set()
+            cleaned_up.set()
 
     running = asyncio.create_task(interrupt.run(work()))
     await asyncio.sleep(0)
     interrupt.set()
     with pytest.raises(SyncInterrupted):
         await running
-    assert cleaned.is_set()
+    assert cleaned_up.is_set()
 
 
-async def test_what_is_done_is_handed_on() -> None:
-    """Results and errors pass."""
+async def test_results_and_errors_are_passed_on() -> None:
+    """If there was no interrupt."""
     interrupt = Interrupt()
     assert await interrupt.run(asyncio.sleep(0, "x")) == "x"
 
@@ -41,19 +41,19 @@ async def test_what_is_done_is_handed_on() -> None:
     interrupt.check()
 
 
-async def test_whoever_can_end_it_is_told() -> None:
-    """Only while it runs."""
-    interrupt, told = Interrupt(), []
-    with interrupt.on_interrupt(lambda: told.append(1)):
+async def test_an_interrupt_calls_its_callback() -> None:
+    """Only inside the block."""
+    interrupt, calls = Interrupt(), []
+    with interrupt.on_interrupt(lambda: calls.append(1)):
         interrupt.set()
     interrupt.set()
-    assert told == [1]
+    assert calls == [1]
     with pytest.raises(SyncInterrupted):
         await interrupt.sleep(60.0)
 
 
-async def test_pieces_pass_in_order() -> None:
-    """Also when there are more than fit at a time."""
+async def test_chunks_are_piped_in_order() -> None:
+    """Also if there are more than the pipe holds."""
     pipe = ContentPipe()
     reading = asyncio.create_task(asyncio.to_thread(lambda: b"".join(pipe.pieces())))
 
@@ -66,8 +66,8 @@ async def test_pieces_pass_in_order() -> None:
     assert await reading == bytes(range(50))
 
 
-async def test_a_side_that_gives_up_ends_the_other() -> None:
-    """Nobody waits for ever."""
+async def test_aborting_a_pipe_ends_both_sides() -> None:
+    """Neither waits forever."""
     pipe = ContentPipe()
     reading = asyncio.create_task(asyncio.to_thread(lambda: list(pipe.pieces())))
     await asyncio.to_thread(pipe.abort)

@@ -1,4 +1,4 @@
-"""SIGTERM while files are being exchanged (STA-7)."""
+"""SIGTERM while files are being replaced (STA-7)."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
-PLACE = "gateways.execute.put.after"
+FAILPOINT = "gateways.execute.put.after"
 VIEWS = [f"projects/line/view{number}/view.json" for number in range(4)]
 
 
 @pytest.fixture
 def harness(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentHarness]:
-    """A pod's surroundings, with a running gateway and an agent that was never started."""
-    with agent_harness(cluster, namespace, tmp_path) as made:
-        yield made
+    """The environment of a pod, with a running gateway and an agent that was never started."""
+    with agent_harness(cluster, namespace, tmp_path) as prepared:
+        yield prepared
 
 
-def _until_stopping(harness: AgentHarness, directory: Path, **environment: str) -> None:
-    """An agent that stands between two files of an apply, and has heard the signal."""
+def _hold_until_stopping(harness: AgentHarness, directory: Path, **environment: str) -> None:
+    """Hold an agent between two files of an apply until it has received the signal."""
     directory.mkdir()
     os.mkfifo(directory / "go")
     command = (sys.executable, str(held_agent.__file__))
     harness.agent.starting = functools.partial(windlass_command.start_executable, command=command)
-    harness.agent.start(HELD_AT=PLACE, HELD_IN=str(directory), **environment)
+    harness.agent.start(HELD_AT=FAILPOINT, HELD_IN=str(directory), **environment)
     eventually((directory / "reached").exists, "the execute phase")
     harness.agent.send(signal.SIGTERM)
-    eventually((directory / "stopping").exists, "the signal heard")
+    eventually((directory / "stopping").exists, "the signal received")
 
 
-def _new(harness: AgentHarness, content: str) -> list[bool]:
+def _views_have(harness: AgentHarness, content: str) -> list[bool]:
     return [harness.files.get(view) == content.encode() for view in VIEWS]
 
 
-def test_what_is_past_its_commit_point_is_finished(harness: AgentHarness, tmp_path: Path) -> None:
-    """All files are new, nothing is scanned; past its time the next start does the rest."""
+def test_an_apply_past_its_commit_point_is_completed(harness: AgentHarness, tmp_path: Path) -> None:
+    """All files are new and nothing is scanned; after the deadline the next start completes it."""
     harness.push({f"{SERVICE}/{view}": "1" for view in VIEWS})
-    _until_stopping(harness, tmp_path / "first")
+    _hold_until_stopping(harness, tmp_path / "first")
     assert harness.agent.is_alive
-    assert not all(_new(harness, "1"))
+    assert not all(_views_have(harness, "1"))
     (tmp_path / "first" / "go").write_bytes(b"x")
     assert harness.agent.wait() == 0
-    assert all(_new(harness, "1"))
+    assert all(_views_have(harness, "1"))
     journal = harness.data / ".ignition-sync" / "journal"
     assert not journal.exists()
     assert harness.gateway.posts == {}
 
     harness.push({f"{SERVICE}/{view}": "2" for view in VIEWS})
-    _until_stopping(harness, tmp_path / "second", HELD_SECONDS="0.2")
+    _hold_until_stopping(harness, tmp_path / "second", HELD_SECONDS="0.2")
     assert harness.agent.wait() == 0
     assert journal.exists()
-    assert sorted(set(_new(harness, "2"))) == [False, True]
+    assert sorted(set(_views_have(harness, "2"))) == [False, True]
     assert harness.gateway.posts == {}
 
     harness.agent.starting = windlass_command.start
     harness.agent.start()
     harness.await_synced()
-    assert all(_new(harness, "2"))
+    assert all(_views_have(harness, "2"))
     assert harness.gateway.posts["projects"] == 1

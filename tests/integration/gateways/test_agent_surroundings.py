@@ -1,4 +1,4 @@
-"""Files around an agent."""
+"""Files mounted into the agent's container."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from windlass.gateways.wire.metadata import AuthType, CommitSource
 from windlass.git.credentials import Credentials
 
 
-def _paths(here: Path) -> AgentPaths:
+def _paths(root: Path) -> AgentPaths:
     return AgentPaths(
-        data=here / "data",
-        store=here / "store",
-        pod_info=here / "podinfo",
-        api_key=here / "apiKey",
-        git_auth=here / "auth",
-        git_ca=here / "ca",
-        gateway_ca=here / "gw.crt",
+        data=root / "data",
+        store=root / "store",
+        pod_info=root / "podinfo",
+        api_key=root / "apiKey",
+        git_auth=root / "auth",
+        git_ca=root / "ca",
+        gateway_ca=root / "gw.crt",
     )
 
 
-def _credentials(here: Path, auth: AuthType, **files: str) -> Credentials:
-    (here / "auth" / "..data").mkdir(parents=True, exist_ok=True)
+def _credentials(root: Path, auth: AuthType, **files: str) -> Credentials:
+    (root / "auth" / "..data").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        (here / "auth" / name.replace("_", "-")).write_text(text)
+        (root / "auth" / name.replace("_", "-")).write_text(text)
     source = CommitSource("1" * 40, "main", "https://h/x.git", auth)
-    return inputs.read_git_credentials(_paths(here), source, verifies_host_keys=True)
+    return inputs.read_git_credentials(_paths(root), source, verifies_host_keys=True)
 
 
-def test_a_pod_without_files_is_a_pod(tmp_path: Path) -> None:
+def test_a_pod_without_files_has_no_labels(tmp_path: Path) -> None:
     """The kubelet may not have written them yet."""
-    found = inputs.read_pod(AgentIdentity("p", "u", "n", "c"), _paths(tmp_path))
-    assert (found.name, found.annotations, found.labels) == ("p", {}, {})
+    pod = inputs.read_pod(AgentIdentity("p", "u", "n", "c"), _paths(tmp_path))
+    assert (pod.name, pod.annotations, pod.labels) == ("p", {}, {})
 
 
-def test_a_token_is_a_token_also_beside_a_password(tmp_path: Path) -> None:
-    """The kind that the IgnitionSync names decides which key counts."""
-    found = _credentials(tmp_path, "token", token="t-1\n", password="p", username="me")
-    assert found.basic == ("me", "t-1")
+def test_the_auth_type_decides_which_key_is_used(tmp_path: Path) -> None:
+    """A token is used although the Secret has a password as well."""
+    credentials = _credentials(tmp_path, "token", token="t-1\n", password="p", username="me")
+    assert credentials.basic == ("me", "t-1")
 
 
-def test_nothing_is_read_for_a_public_repository(tmp_path: Path) -> None:
-    """A Secret that lies there by chance is not sent anywhere."""
+def test_no_credential_is_read_for_a_public_repository(tmp_path: Path) -> None:
+    """Also if a Secret is mounted."""
     assert _credentials(tmp_path, "none", token="t").basic is None
 
 
-def test_the_authority_of_the_server_is_added(tmp_path: Path) -> None:
-    """It comes from a Secret of its own."""
+def test_the_certificate_authority_of_the_server_is_read(tmp_path: Path) -> None:
+    """It has its own Secret."""
     (tmp_path / "ca").mkdir()
     (tmp_path / "ca" / "ca.crt").write_text("PEM")
     assert _credentials(tmp_path, "none").ca == b"PEM"
@@ -66,8 +66,8 @@ def test_a_missing_key_is_waited_for(tmp_path: Path, auth: AuthType) -> None:
     assert "s3cret" not in waiting.value.message
 
 
-def test_the_name_of_the_api_token(tmp_path: Path) -> None:
-    """What stands before the colon; nothing where there is none."""
+def test_the_name_of_the_api_token_is_read(tmp_path: Path) -> None:
+    """The part before the colon; empty if there is none."""
     assert inputs.read_api_token_name(_paths(tmp_path)) == ""
     (tmp_path / "apiKey").write_text("agent:s3cret\n")
     assert inputs.read_api_token_name(_paths(tmp_path)) == "agent"
