@@ -1,4 +1,4 @@
-"""Applies on a real directory: what they write, what they remember, how they are undone."""
+"""Applies on a real directory: what they write, what the manifest has, how they are undone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory that holds the old tree and a file of the gateway's own."""
+    """A data directory that holds the old tree."""
     directory = tmp_path / "data"
     directory.mkdir()
     with site.applier(directory) as applier:
@@ -30,14 +30,14 @@ def data(tmp_path: Path) -> Path:
 
 
 def listing(directory: Path) -> dict[str, tuple[int, int]]:
-    """Everything below a directory with its inode and time of change."""
+    """Every path below a directory with its inode and modification time."""
     return {
         str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns) for path in directory.rglob("*")
     }
 
 
-def test_an_apply_makes_the_new_tree(data: Path) -> None:
-    """Files come, change and go, also where a file becomes a folder and the reverse."""
+def test_an_apply_produces_the_new_tree(data: Path) -> None:
+    """Files are added, changed and deleted, also if a file becomes a folder and the reverse."""
     with site.applier(data) as applier:
         applied = site.sync(applier, site.NEW, "new")
         manifest = applier.manifest()
@@ -49,8 +49,8 @@ def test_an_apply_makes_the_new_tree(data: Path) -> None:
     assert site.assert_complete(data, TREES) == "new"
 
 
-def test_nothing_to_do_writes_nothing(data: Path) -> None:
-    """The same tree again changes neither a file nor our state (APP-13)."""
+def test_an_equal_tree_writes_nothing(data: Path) -> None:
+    """Applying the same tree again changes neither a file nor our state (APP-13)."""
     with site.applier(data) as applier:
         applier.start()
         before = listing(data)
@@ -59,8 +59,8 @@ def test_nothing_to_do_writes_nothing(data: Path) -> None:
     assert listing(data) == before
 
 
-def test_a_new_commit_with_equal_files_is_remembered(data: Path) -> None:
-    """Only the manifest is written where only the commit differs, and the undo stays."""
+def test_a_new_commit_with_equal_files_updates_the_manifest(data: Path) -> None:
+    """Only the manifest is written, and the undo is kept."""
     with site.applier(data) as applier:
         site.sync(applier, site.NEW, "new")
         assert site.sync(applier, site.NEW, "newer").tx == ""
@@ -72,7 +72,7 @@ def test_a_new_commit_with_equal_files_is_remembered(data: Path) -> None:
 
 
 def test_equal_files_are_adopted_without_a_write(tmp_path: Path) -> None:
-    """A restored volume keeps its equal files; different ones can be had back (APP-10)."""
+    """A restored volume keeps its equal files; replaced ones can be restored (APP-10)."""
     for path, content in site.OLD.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
@@ -81,16 +81,16 @@ def test_equal_files_are_adopted_without_a_write(tmp_path: Path) -> None:
     with site.applier(tmp_path) as applier:
         assert site.sync(applier, site.OLD, "old").put == 1
         after = listing(tmp_path)
-        kept = {path for path in before if after[path] == before[path]}
-        assert len(before) - len(kept) == 2, "the file and its folder"
+        unchanged = {path for path in before if after[path] == before[path]}
+        assert len(before) - len(unchanged) == 2, "the file and its folder"
         applier.rollback()
         assert applier.manifest() is None
     assert (tmp_path / "projects/site/same").read_bytes() == b"by hand"
 
 
 @pytest.mark.scenario("G48")
-def test_a_rollback_brings_the_bytes_back_and_can_be_undone(data: Path) -> None:
-    """There and back and there again, with the very inodes that the manifest remembers."""
+def test_a_rollback_restores_the_bytes_and_can_be_undone(data: Path) -> None:
+    """Back and forth, with the same inodes as in the manifest."""
     with site.applier(data) as applier:
         old = applier.manifest()
         site.sync(applier, site.NEW, "new")
@@ -99,7 +99,7 @@ def test_a_rollback_brings_the_bytes_back_and_can_be_undone(data: Path) -> None:
         assert applier.manifest() == old
         assert old is not None
         assert site.stat_files(applier, site.OLD) == {
-            path: one.stat for path, one in old.files.items()
+            path: entry.stat for path, entry in old.files.items()
         }
         assert site.assert_complete(data, TREES) == "old"
         applier.rollback()
@@ -107,8 +107,8 @@ def test_a_rollback_brings_the_bytes_back_and_can_be_undone(data: Path) -> None:
 
 
 @pytest.mark.scenario("G48")
-def test_a_rollback_brings_hand_edits_back_as_drift(data: Path) -> None:
-    """What a person had edited before the apply is back, and still counts as modified."""
+def test_a_rollback_restores_manual_edits_as_drift(data: Path) -> None:
+    """A file edited before the apply is restored, and still counts as modified."""
     edited = data / "projects/site/view/view.json"
     edited.write_bytes(b"by hand")
     with site.applier(data) as applier:
@@ -122,13 +122,13 @@ def test_a_rollback_brings_hand_edits_back_as_drift(data: Path) -> None:
 
 
 def test_without_an_apply_there_is_no_rollback(tmp_path: Path) -> None:
-    """An empty volume says that there is nothing to go back to."""
+    """An empty volume refuses it."""
     with site.applier(tmp_path) as applier, pytest.raises(Stalled, match="UndoUnavailable"):
         applier.rollback()
 
 
 def test_an_undo_above_the_cap_is_not_kept(data: Path) -> None:
-    """The apply succeeds with a warning; an older undo is never used in its place."""
+    """The apply succeeds with a warning; an older undo is never used instead."""
     with site.applier(data, undo_cap=10) as applier:
         (warning,) = site.sync(applier, site.NEW, "new").warnings
         assert warning.startswith("UndoUnavailable")
@@ -138,7 +138,7 @@ def test_an_undo_above_the_cap_is_not_kept(data: Path) -> None:
     assert site.assert_complete(data, TREES) == "new"
 
 
-def test_modes_are_ours_whatever_the_mask_says(tmp_path: Path) -> None:
+def test_file_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     """Files are 0644 and folders 0755 for the owner of the volume (PRO-6)."""
     mask = os.umask(0o077)
     try:
@@ -152,15 +152,15 @@ def test_modes_are_ours_whatever_the_mask_says(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / STATE_DIRECTORY).stat().st_mode) == 0o700
 
 
-def test_an_abandoned_transaction_leaves_nothing(data: Path) -> None:
-    """Leaving the block before a commit drops everything that was staged."""
+def test_an_abandoned_transaction_leaves_no_staging(data: Path) -> None:
+    """Leaving the block before a commit deletes all staged contents."""
     with site.applier(data) as applier, applier.begin() as transaction:
         transaction.stage("projects/site/same", (b"in ", b"parts"))
     assert site.assert_complete(data, TREES) == "old"
 
 
 def test_an_interrupted_transaction_stops_before_its_commit_point(data: Path) -> None:
-    """A newer commit gives up the staging of the one before (APP-11)."""
+    """A newer commit interrupts the staging of the one before (APP-11)."""
     with site.applier(data) as applier, applier.begin() as transaction:
         transaction.stage("projects/site/same", b"x")
         transaction.interrupt()
@@ -170,7 +170,7 @@ def test_an_interrupted_transaction_stops_before_its_commit_point(data: Path) ->
 
 
 def test_staged_contents_are_hashed_once_and_checked(data: Path) -> None:
-    """A plan whose digest is not the staged one is refused before anything happens."""
+    """A plan with another digest than the staged one is refused before any change."""
     with site.applier(data) as applier, applier.begin() as transaction:
         staged = transaction.stage("projects/site/same", iter([b"some", b"thing"]))
         assert (staged.sha256, staged.size) == (site.digest(b"something"), 9)
@@ -182,7 +182,7 @@ def test_staged_contents_are_hashed_once_and_checked(data: Path) -> None:
 
 @pytest.mark.parametrize("path", ["config/local/x", ".ignition-sync/lock", "db/config.idb"])
 def test_protected_paths_are_refused(path: str, data: Path) -> None:
-    """No plan, however it came about, touches what belongs to the gateway."""
+    """No plan changes files of the gateway."""
     with site.applier(data) as applier, applier.begin() as transaction:
         transaction.stage(path, b"x")
         plan = site.make_plan((PlanStep("put", path, site.digest(b"x"), 1),), None, "bad")
@@ -193,7 +193,7 @@ def test_protected_paths_are_refused(path: str, data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["manifest.json", "state.json", "journal"])
 def test_a_newer_schema_stops_writes(name: str, data: Path) -> None:
-    """What a newer windlass wrote is left alone, and the message says what to do."""
+    """State of a newer windlass is not changed, and the message has the remedy."""
     (data / STATE_DIRECTORY / name).write_bytes(b'{"schema": 99, "commit": "x"}')
     before = listing(data / "projects")
     with (
@@ -205,43 +205,43 @@ def test_a_newer_schema_stops_writes(name: str, data: Path) -> None:
     assert listing(data / "projects") == before
 
 
-def test_a_damaged_journal_says_how_to_go_on(data: Path) -> None:
-    """Nothing is guessed from a document that we did not write."""
+def test_a_damaged_journal_is_refused_with_the_remedy(data: Path) -> None:
+    """Nothing is derived from an invalid document."""
     (data / STATE_DIRECTORY / "journal").write_bytes(b"{")
     with site.applier(data) as applier, pytest.raises(Stalled, match="restore the volume"):
         applier.start()
 
 
 def test_a_lost_staging_is_replayed_to_the_old_tree(data: Path) -> None:
-    """A journal whose new contents are gone leads back to what the undo holds (APP-7)."""
+    """A journal without its staged contents is undone (APP-7)."""
     with site.applier(data) as applier, applier.begin() as transaction:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(transaction, "_complete", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 site.commit_files(applier, transaction, site.NEW, "new")
-        for held in (data / STATE_DIRECTORY / "staging").glob("*/[0-9]"):
-            held.unlink()
-        ended = applier.replay()
-    assert ended is not None
-    assert ended.tree == "old"
+        for staged in (data / STATE_DIRECTORY / "staging").glob("*/[0-9]"):
+            staged.unlink()
+        replayed = applier.replay()
+    assert replayed is not None
+    assert replayed.tree == "old"
     assert site.assert_complete(data, TREES) == "old"
 
 
-def test_a_file_that_somebody_writes_meanwhile_is_reported(
+def test_a_file_written_during_an_apply_is_reported(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gateway that saves right after our rename has drifted; the apply stands."""
+    """A file that the gateway saves after our rename has drifted; the apply succeeds."""
     path = "projects/site/view/resource.json"
     with site.applier(data) as applier:
         rename = applier.directory.rename
 
-        def saving(source: str, destination: str) -> None:
+        def rename_and_save(source: str, destination: str) -> None:
             rename(source, destination)
             if destination == path:
                 (data / path).unlink()
                 (data / path).write_bytes(b"saved by the gateway")
 
-        monkeypatch.setattr(applier.directory, "rename", saving)
+        monkeypatch.setattr(applier.directory, "rename", rename_and_save)
         assert site.sync(applier, site.NEW, "new").touched == (path,)
         manifest = applier.manifest()
         assert manifest is not None
@@ -249,8 +249,8 @@ def test_a_file_that_somebody_writes_meanwhile_is_reported(
     site.assert_no_leftovers(data)
 
 
-def test_removing_the_state_under_a_running_agent_is_an_adoption(data: Path) -> None:
-    """The lock that we hold on a removed file is worth nothing, so it is taken anew."""
+def test_deleting_the_state_under_a_running_agent_causes_an_adoption(data: Path) -> None:
+    """A lock on a deleted file protects nothing, so it is acquired again."""
     with site.applier(data) as applier:
         applier.start()
         shutil.rmtree(data / STATE_DIRECTORY)
@@ -263,8 +263,8 @@ def test_removing_the_state_under_a_running_agent_is_an_adoption(data: Path) -> 
     assert site.assert_complete(data, TREES) == "new"
 
 
-def test_a_look_reports_links_and_protected_paths_and_enters_neither(data: Path) -> None:
-    """Symlinks, pipes and protected folders are named; nothing behind them is listed."""
+def test_a_survey_reports_links_and_protected_paths_without_entering(data: Path) -> None:
+    """Symlinks, pipes and protected folders are listed; nothing behind them is."""
     (data / "projects/link").symlink_to("/etc")
     os.mkfifo(data / "projects/pipe")
     (data / "projects/.resources").mkdir()

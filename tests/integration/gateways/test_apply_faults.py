@@ -28,7 +28,7 @@ Mount = Callable[[Path, str], None]
 
 @pytest.fixture
 def data() -> Iterator[Path]:
-    """A data directory that holds the old tree; there is room for more beside it."""
+    """A data directory that holds the old tree, with space for copies beside it."""
     with memory_directory() as directory:
         (directory / "data").mkdir()
         with site.applier(directory / "data") as applier:
@@ -38,15 +38,15 @@ def data() -> Iterator[Path]:
 
 @pytest.fixture
 def mount() -> Iterator[Mount]:
-    """Mounts file systems in memory; skips where that is not allowed."""
+    """Mounts file systems in memory; skips the test if that is not allowed."""
     mounted: list[Path] = []
 
     def mount_tmpfs(path: Path, options: str) -> None:
         path.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
+        finished = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True
         )
-        if done.returncode != 0:
+        if finished.returncode != 0:
             pytest.skip("mounting needs rights that this process does not have")
         mounted.append(path)
 
@@ -65,14 +65,14 @@ def record_failpoints(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple
 
 
 def at_visit(name: str, visit: int, act: Callable[[], None]) -> Callable[[str], None]:
-    """A `reach` that acts once, at one visit to one place."""
-    left = visit
+    """A `reach` that acts once, at one visit to one failpoint."""
+    remaining = visit
 
-    def reach(place: str) -> None:
-        nonlocal left
-        if place == name:
-            left -= 1
-            if left == 0:
+    def reach(reached: str) -> None:
+        nonlocal remaining
+        if reached == name:
+            remaining -= 1
+            if remaining == 0:
                 act()
 
     return reach
@@ -83,19 +83,19 @@ def at_visit(name: str, visit: int, act: Callable[[], None]) -> Callable[[str], 
 def test_a_fault_at_any_side_effect_is_survived(
     action: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old tree works at once wherever a step failed; the next sync completes."""
-    learnt = data.with_name("learnt")
-    copy_tree(data, learnt)
-    for number, (name, visit) in enumerate(record_failpoints(learnt, monkeypatch)):
+    """The tree is complete at once wherever a step failed; the next sync succeeds."""
+    recorded = data.with_name("recorded")
+    copy_tree(data, recorded)
+    for number, (name, visit) in enumerate(record_failpoints(recorded, monkeypatch)):
         if number % 3 != ("full", "error").index(action):
             continue
-        copied = data.with_name("copied")
-        copy_tree(data, copied)
-        with site.applier(copied) as applier:
+        copy = data.with_name("copy")
+        copy_tree(data, copy)
+        with site.applier(copy) as applier:
             _fail_once(applier, f"{name}={action}@{visit}", monkeypatch)
             site.sync(applier, site.NEW, "new")
-        assert site.assert_complete(copied, TREES) == "new", name
-        shutil.rmtree(copied)
+        assert site.assert_complete(copy, TREES) == "new", name
+        shutil.rmtree(copy)
 
 
 def _fail_once(applier: DataVolume, armed: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,18 +104,20 @@ def _fail_once(applier: DataVolume, armed: str, monkeypatch: pytest.MonkeyPatch)
     try:
         site.sync(applier, site.NEW, "new")
     except Retryable as error:
-        failed = error.reason
+        reason = error.reason
     else:
-        failed = None
+        reason = None
     monkeypatch.setattr(failpoint, "_armed", {})
-    assert failed in (None, "DiskFull" if "full" in armed else "Internal")
-    wholes = (site.expected_tree(site.OLD), site.expected_tree(site.NEW))
-    assert site.read_tree(applier.directory.root) in wholes, armed
+    assert reason in (None, "DiskFull" if "full" in armed else "Internal")
+    complete_trees = (site.expected_tree(site.OLD), site.expected_tree(site.NEW))
+    assert site.read_tree(applier.directory.root) in complete_trees, armed
 
 
 @pytest.mark.scenario("G43")
-def test_a_full_volume_keeps_the_old_tree_until_there_is_room(tmp_path: Path, mount: Mount) -> None:
-    """A real ENOSPC while staging; the same sync passes when somebody made room."""
+def test_a_full_volume_keeps_the_old_tree_until_there_is_space(
+    tmp_path: Path, mount: Mount
+) -> None:
+    """A real ENOSPC while staging; the same sync succeeds once space was freed."""
     data = tmp_path / "volume"
     mount(data, "size=2m")
     with site.applier(data) as applier:
@@ -134,7 +136,7 @@ def test_a_full_volume_keeps_the_old_tree_until_there_is_room(tmp_path: Path, mo
 
 @pytest.mark.scenario("G43")
 def test_the_reserve_is_never_touched(data: Path) -> None:
-    """Where the gateway would be left without room, nothing is staged at all."""
+    """If the gateway would be left without disk space, nothing is staged."""
     with (
         DataVolume(data, site.OWNER, reserve=DiskReserve(share=1.0)) as applier,
         pytest.raises(Retryable, match="must stay free"),
@@ -143,8 +145,8 @@ def test_the_reserve_is_never_touched(data: Path) -> None:
     assert site.assert_complete(data, TREES) == "old"
 
 
-def test_a_read_only_volume_says_so(tmp_path: Path, mount: Mount) -> None:
-    """EROFS is a reason of its own, and the tree is as it was."""
+def test_a_read_only_volume_has_its_own_reason(tmp_path: Path, mount: Mount) -> None:
+    """EROFS is VolumeReadOnly, and the tree is unchanged."""
     data = tmp_path / "volume"
     mount(data, "size=2m")
     with site.applier(data) as applier:
@@ -159,7 +161,7 @@ def test_a_read_only_volume_says_so(tmp_path: Path, mount: Mount) -> None:
 def test_a_folder_on_another_file_system_is_written_and_rolled_back(
     data: Path, mount: Mount
 ) -> None:
-    """Where a rename is refused, files are copied beside their destination (APP-8)."""
+    """If a rename is refused, files are copied beside their destination (APP-8)."""
     shutil.rmtree(data / "projects/site/view")
     mount(data / "projects/site/view", "size=2m")
     with site.applier(data) as applier:
@@ -174,7 +176,7 @@ def test_a_folder_on_another_file_system_is_written_and_rolled_back(
         assert site.assert_complete(data, TREES) == "new"
 
 
-def test_a_bind_mount_is_found_by_trying(data: Path, tmp_path: Path, mount: Mount) -> None:
+def test_a_bind_mount_is_detected_by_trying(data: Path, tmp_path: Path, mount: Mount) -> None:
     """A bind mount has the same device and still refuses renames."""
     mount(tmp_path / "probe", "size=1m")
     outside = tmp_path / "outside"
@@ -197,8 +199,8 @@ def test_a_bind_mount_is_found_by_trying(data: Path, tmp_path: Path, mount: Moun
 
 
 @pytest.mark.scenario("G38")
-def test_a_symlink_on_the_way_is_refused(data: Path, tmp_path: Path) -> None:
-    """Neither a linked folder nor a linked file is written through, replaced or removed."""
+def test_a_symlink_on_the_path_is_refused(data: Path, tmp_path: Path) -> None:
+    """Neither a linked folder nor a linked file is written through, replaced or deleted."""
     outside = tmp_path / "outside"
     outside.mkdir()
     shutil.rmtree(data / "projects/site/view")
@@ -214,42 +216,42 @@ def test_a_symlink_on_the_way_is_refused(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.scenario("G38")
-def test_a_folder_swapped_for_a_symlink_at_any_moment_leads_nowhere(
+def test_a_folder_swapped_for_a_symlink_is_never_written_through(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whenever it happens, the other side stays as it is, and swapping back ends it well."""
-    learnt = data.with_name("learnt")
-    copy_tree(data, learnt)
-    visits = record_failpoints(learnt, monkeypatch)
+    """At any moment; the target stays unchanged, and swapping back lets the apply end."""
+    recorded = data.with_name("recorded")
+    copy_tree(data, recorded)
+    visits = record_failpoints(recorded, monkeypatch)
     for name, visit in visits[::2]:
-        copied, outside = data.with_name("copied"), data.with_name("outside")
-        copy_tree(data, copied)
+        copy, outside = data.with_name("copy"), data.with_name("outside")
+        copy_tree(data, copy)
         outside.mkdir()
-        view, away = copied / "projects/site/view", data.with_name("away")
+        view, away = copy / "projects/site/view", data.with_name("away")
 
         def swap(view: Path = view, away: Path = away, outside: Path = outside) -> None:
             view.rename(away)
             view.symlink_to(outside)
 
-        with site.applier(copied) as applier:
+        with site.applier(copy) as applier:
             with monkeypatch.context() as patch:
                 patch.setattr(failpoint, "reach", at_visit(name, visit, swap))
-                with_refusal = _sync_or_refusal(applier)
+                refusal = _sync_or_refusal(applier)
             assert not list(outside.iterdir()), f"written through at {name}"
             if away.exists():
                 assert view.is_symlink()
                 view.unlink()
                 away.rename(view)
-            assert with_refusal is None or with_refusal.reason in ("UnsafePath", "Retrying")
+            assert refusal is None or refusal.reason in ("UnsafePath", "Retrying")
             applier.start()
-        site.assert_complete(copied, TREES)
-        shutil.rmtree(copied)
+        site.assert_complete(copy, TREES)
+        shutil.rmtree(copy)
         outside.rmdir()
 
 
 @pytest.mark.scenario("G38")
-def test_a_folder_swapped_again_and_again_leads_nowhere(data: Path) -> None:
-    """Somebody who never stops swapping cannot make us write outside."""
+def test_a_folder_swapped_repeatedly_is_never_written_through(data: Path) -> None:
+    """Continuous swapping cannot cause a write outside the volume."""
     outside, away = data.with_name("outside"), data.with_name("away")
     outside.mkdir()
     view = data / "projects/site/view"
@@ -257,7 +259,7 @@ def test_a_folder_swapped_again_and_again_leads_nowhere(data: Path) -> None:
 
     def swapping() -> None:
         while not stop.is_set() or away.exists():
-            # A restore may just have made the folder anew.
+            # A restore may just have created the folder again.
             with contextlib.suppress(OSError):
                 view.rename(away)
                 view.symlink_to(outside)
@@ -288,15 +290,15 @@ def _put_view(applier: DataVolume, content: bytes) -> None:
     try:
         with applier.begin() as transaction:
             transaction.stage(path, content)
-            op = PlanStep("put", path, site.digest(content), len(content))
+            step = PlanStep("put", path, site.digest(content), len(content))
             manifest = applier.manifest()
             assert manifest is not None
-            transaction.commit(site.make_plan((op,), manifest, manifest.commit), manifest)
+            transaction.commit(site.make_plan((step,), manifest, manifest.commit), manifest)
     except (UnsafePath, Retryable) as error:
-        refused = error.reason
+        reason = error.reason
     else:
-        refused = None
-    assert refused in (None, "UnsafePath", "Retrying")
+        reason = None
+    assert reason in (None, "UnsafePath", "Retrying")
 
 
 def _sync_or_refusal(applier: DataVolume) -> WindlassError | None:
@@ -305,15 +307,15 @@ def _sync_or_refusal(applier: DataVolume) -> WindlassError | None:
     except WindlassError as error:
         return error
     except FileNotFoundError:
-        # The test's own reading of the tree met the swap.
+        # The test's own read of the tree met the swap.
         return None
     return None
 
 
-def test_a_file_system_without_hard_links_is_served_by_copies(
+def test_a_file_system_without_hard_links_gets_copies(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Undo and placement fall back to copies where links are refused."""
+    """Undo and placement fall back to copies if links are refused."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, os.strerror(1))

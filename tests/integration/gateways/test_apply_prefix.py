@@ -1,4 +1,4 @@
-"""Any part of an execution followed by a replay comes to the same end."""
+"""Any prefix of an apply followed by a replay has the same result."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TREES = st.dictionaries(_PATHS, st.binary(max_size=8), max_size=6).map(_without_
 
 
 class Stopped(Exception):
-    """The process died here."""
+    """Stands in for the end of the process."""
 
 
 class Stopping:
-    """Lets so many steps pass."""
+    """Allows so many steps, then raises Stopped."""
 
     def __init__(self, steps: int) -> None:
         self._left = steps
@@ -44,20 +44,20 @@ class Stopping:
 
 
 def stop_after(applier: DataVolume, steps: int) -> None:
-    """Let the lock end everything after so many steps."""
+    """Make the lock check fail after so many steps."""
     applier._lock.check = Stopping(steps)  # type: ignore[method-assign]
 
 
 @settings(max_examples=80, deadline=None)
 @given(old=TREES, new=TREES, steps=st.lists(st.integers(0, 14), max_size=3))
-def test_any_prefix_and_a_replay_come_to_the_same_end(
+def test_any_prefix_and_a_replay_have_the_same_result(
     old: dict[str, bytes], new: dict[str, bytes], steps: list[int]
 ) -> None:
-    """However often it stops on the way, after the last start there is one whole tree."""
+    """However often it is stopped, after the last start there is one complete tree."""
     trees = {"old": old, "new": new}
     with memory_directory() as directory:
         _sync(directory, old, "old")
-        _sync_with_deaths(directory, new, steps)
+        _sync_with_stops(directory, new, steps)
         with site.applier(directory) as applier:
             applier.start()
         if (commit := _commit(directory)) is not None:
@@ -82,7 +82,7 @@ def _sync(directory: Path, files: dict[str, bytes], commit: str) -> None:
         site.sync(applier, files, commit)
 
 
-def _sync_with_deaths(directory: Path, files: dict[str, bytes], steps: list[int]) -> None:
+def _sync_with_stops(directory: Path, files: dict[str, bytes], steps: list[int]) -> None:
     for count in steps:
         with site.applier(directory) as applier, suppress(Stopped, Retryable):
             applier.start()

@@ -1,4 +1,4 @@
-"""A gateway that reads its files while they are replaced, again and again."""
+"""A gateway that reads its files while they are repeatedly replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESOURCES = 4
 
 
 def release(number: int) -> dict[str, bytes]:
-    """A tree in which every resource names its payload, and every payload its own length."""
+    """A tree in which every resource lists its payload, and every payload has its own length."""
     files = {}
     for index in range(RESOURCES):
         folder = f"projects/site/resource-{index}"
@@ -30,7 +30,7 @@ def release(number: int) -> dict[str, bytes]:
 
 
 class Reader(threading.Thread):
-    """Walks the tree until it is told to stop; keeps what must never be seen."""
+    """Walks the tree until it is stopped; collects torn reads."""
 
     def __init__(self, data: Path) -> None:
         super().__init__()
@@ -46,17 +46,17 @@ class Reader(threading.Thread):
             self.walks += 1
 
     def _read(self, folder: Path) -> None:
-        announcing = folder / "resource.json"
-        said = _read(announcing)
-        if not said:
-            if said is not None:
-                self.torn.append(f"{announcing} is short")
+        resource_file = folder / "resource.json"
+        resource = _read(resource_file)
+        if not resource:
+            if resource is not None:
+                self.torn.append(f"{resource_file} is short")
             return
-        (payload,) = json.loads(said)["files"]
+        (payload,) = json.loads(resource)["files"]
         content = _read(folder / payload)
         if content is None:
-            if _read(announcing) == said and _read(folder / payload) is None:
-                self.torn.append(f"{announcing} names {payload}, which is not there")
+            if _read(resource_file) == resource and _read(folder / payload) is None:
+                self.torn.append(f"{resource_file} names {payload}, which is not there")
         elif len(content) != 8 + int(content[:8] or b"-1"):
             self.torn.append(f"{payload} is short")
 
@@ -70,7 +70,7 @@ def _read(path: Path) -> bytes | None:
 
 @contextmanager
 def reading(data: Path) -> Iterator[Reader]:
-    """A reader beside the block."""
+    """A reader that runs during the block."""
     reader = Reader(data)
     reader.start()
     try:
@@ -81,8 +81,8 @@ def reading(data: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.scenario("G41")
-def test_a_reader_never_sees_a_short_file_nor_an_absent_payload() -> None:
-    """Through many applies and rollbacks every look finds whole files that belong together."""
+def test_a_reader_never_sees_a_short_file_or_a_missing_payload() -> None:
+    """Through many applies and rollbacks every read gets complete files that belong together."""
     with memory_directory() as data, site.applier(data) as applier:
         site.sync(applier, release(0), "0")
         with reading(data) as reader:
