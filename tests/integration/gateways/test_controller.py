@@ -1,4 +1,4 @@
-"""The controller of IgnitionSyncs on a real API server, git server and real rights."""
+"""The controller of IgnitionSyncs with a real API server, a git server and generated rights."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.cluster]
 
 
 @pytest.mark.scenario("G3")
-async def test_a_missing_api_key_is_named_and_heals(
+async def test_a_missing_api_key_is_named_until_it_exists(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """A public repository resolves without the key; Ready says which Secret is missing."""
+    """A public repository resolves without the key; Ready names the missing Secret."""
     await fleet.apply(fleet.sync())
     row = await fleet.until("CloneSucceeded", "RepoCloned")
     assert row["status"] == "True"
@@ -44,19 +44,19 @@ async def test_a_missing_api_key_is_named_and_heals(
     await fleet.until("NoGatewaysDiscovered", seconds=30)
 
 
-async def test_gateways_are_told_counted_and_ready(
+async def test_reporting_gateways_are_counted_until_ready(
     fleet: Fleet, running: RunningController
 ) -> None:
     """From a pod to Ready: status object, rights, metadata, report, counts."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await fleet.account("plant")
-    one, two = await fleet.pod("one"), await fleet.pod("two", account="plant")
+    first, second = await fleet.pod("one"), await fleet.pod("two", account="plant")
     row = await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 2")
     assert row["status"] == "False"
-    await one.report()
+    await first.report()
     await fleet.until("SyncInProgress", "AllGatewaysSynced", message="1 of 2")
-    await two.report()
+    await second.report()
     ready = await fleet.until("SyncSucceeded")
     assert ready["status"] == "True"
     status = await fleet.status()
@@ -69,13 +69,13 @@ async def test_gateways_are_told_counted_and_ready(
     binding = await fleet.wait_for(ROLE_BINDINGS, "ignition-sync-agent-site")
     assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
     assert (await fleet.published())["jitterMs"] == "100"
-    place = {"cr_namespace": fleet.namespace, "cr": "site"}
-    assert running.value("synced", **place) == 2
-    assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1
+    labels = {"cr_namespace": fleet.namespace, "cr": "site"}
+    assert running.value("synced", **labels) == 2
+    assert running.value("gateway_status", **labels, gateway="one", status="Synced") == 1
 
 
-async def test_agents_may_do_nothing_else(fleet: Fleet, running: RunningController) -> None:
-    """The rights name their objects: another ConfigMap, or making one, is refused."""
+async def test_agents_have_no_other_rights(fleet: Fleet, running: RunningController) -> None:
+    """The rights name their objects: reading another ConfigMap is refused."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pod = await fleet.pod("one")
@@ -89,87 +89,87 @@ async def test_agents_may_do_nothing_else(fleet: Fleet, running: RunningControll
 
 
 @pytest.mark.scenario("G60")
-async def test_a_new_commit_counts_nobody_until_all_have_it(
+async def test_a_new_commit_resets_the_count_of_synced_gateways(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """AllGatewaysSynced is False before any agent speaks, and True when the last one has."""
+    """AllGatewaysSynced is False before any agent reports, and True after the last report."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pods = [await fleet.pod("one"), await fleet.pod("two")]
     for pod in pods:
         await pod.report()
     await fleet.until("SyncSucceeded")
-    first = (await fleet.status())["lastSyncTime"]
+    first_sync_time = (await fleet.status())["lastSyncTime"]
     commit = commit_files(fleet.repository, {"services/a/projects/y.json": "{}"})
     await fleet.request()
     row = await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 2")
     assert row["status"] == "False"
     assert (await fleet.published())["commit"] == commit
-    assert (await fleet.status())["lastSyncTime"] == first
+    assert (await fleet.status())["lastSyncTime"] == first_sync_time
     await pods[0].report()
     await fleet.until("SyncInProgress", "AllGatewaysSynced", message="1 of 2")
     await pods[1].report(profile_hash="0" * 64)
-    rows = await eventually(lambda: _row(fleet, "two", commit), "the report of two")
-    assert rows["syncStatus"] == "Pending"
-    assert "routing" in rows["message"]
+    gateway_row = await eventually(lambda: _row(fleet, "two", commit), "the report of two")
+    assert gateway_row["syncStatus"] == "Pending"
+    assert "routing" in gateway_row["message"]
     await pods[1].report()
     await fleet.until("SyncSucceeded")
     (event,) = await fleet.events("RefUpdated")
     assert event["metadata"]["annotations"] == {"sync.ignition.io/revision": commit}
-    place = {"cr_namespace": fleet.namespace, "cr": "site"}
-    assert running.value("ready", **place) == 1
-    assert running.value("condition", **place, type="Ready", status="True") == 1
-    assert running.value("condition", **place, type="Ready", status="False") is None
+    labels = {"cr_namespace": fleet.namespace, "cr": "site"}
+    assert running.value("ready", **labels) == 1
+    assert running.value("condition", **labels, type="Ready", status="True") == 1
+    assert running.value("condition", **labels, type="Ready", status="False") is None
 
 
 async def _row(fleet: Fleet, pod: str, commit: str) -> dict[str, str]:
     rows = (await fleet.status()).get("discoveredGateways", [])
-    found = next((row for row in rows if row["podName"] == pod), {})
-    return found if found.get("syncedCommit") == commit else {}
+    match = next((row for row in rows if row["podName"] == pod), {})
+    return match if match.get("syncedCommit") == commit else {}
 
 
-async def test_agents_hear_of_a_commit_while_the_status_has_to_wait(
+async def test_a_commit_is_published_while_the_status_has_to_wait(
     fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
-    """A request is answered at once; only the status keeps to its rate."""
+    """A request is handled at once; only status writes are rate limited."""
     await fleet.secret()
     async with running_controller(connection, tmp_path, status_interval_seconds=600.0):
         await fleet.apply(fleet.sync())
         await fleet.until_published("commit", branch_tips(fleet.repository)["main"])
-        written = set()
+        reported_commits = set()
         for number in range(4):
             commit = commit_files(fleet.repository, {"services/a/projects/x.json": f"[{number}]"})
             await fleet.request()
             await fleet.until_published("commit", commit)
-            written.add((await fleet.status()).get("lastSyncCommit"))
-        assert len(written) <= 3, "none, then two writes at once"
-        assert commit not in written
+            reported_commits.add((await fleet.status()).get("lastSyncCommit"))
+        assert len(reported_commits) <= 3, "none, then two writes at once"
+        assert commit not in reported_commits
 
 
 @pytest.mark.scenario("G12")
 async def test_an_idle_sync_is_never_written(fleet: Fleet, running: RunningController) -> None:
-    """Ten polls later every object has the version it had."""
+    """After ten polls every object has the same resourceVersion."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await (await fleet.pod("one")).report()
     await fleet.until("SyncSucceeded")
     before = await _versions(fleet)
-    asked = fleet.listings()
+    listings = fleet.listings()
     for polls in range(1, 11):
         running.clock.skipped += 70
         running.wake(fleet)
-        await eventually(running.idle, "the end of the pass")
-        assert fleet.listings() == asked + polls
+        await eventually(running.idle, "the end of the reconcile")
+        assert fleet.listings() == listings + polls
     assert await _versions(fleet) == before
 
 
 async def _versions(fleet: Fleet) -> dict[str, str]:
-    found = [
+    lists = [
         await fleet.admin.list(gvr, fleet.namespace)
         for gvr in (IGNITION_SYNCS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)
     ]
     return {
-        f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
-        for rows in found
-        for one in rows
+        f"{obj['kind']}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
+        for objects in lists
+        for obj in objects
     }

@@ -1,4 +1,4 @@
-"""Many agents, broken pods, forged reports, lists that fail, and the end of a CR."""
+"""Many agents, broken pods, forged reports, failing lists, and the deletion of a CR."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ _CLUSTER_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "clusterrolebindings"
 async def test_two_hundred_agents_report_at_once(
     fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
-    """No report fails, all are counted, and the status is written a few times only."""
+    """No report fails, all are counted, and the status is written only a few times."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pods = []
     for start in range(0, 200, 20):
-        some = (fleet.pod(f"gw-{number:03d}") for number in range(start, start + 20))
-        pods += await asyncio.gather(*some)
-    begun = asyncio.get_running_loop().time()
+        batch = (fleet.pod(f"gw-{number:03d}") for number in range(start, start + 20))
+        pods += await asyncio.gather(*batch)
+    started = asyncio.get_running_loop().time()
     async with running_controller(connection, tmp_path, status_interval_seconds=2.0) as running:
         await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 200", seconds=60)
-        told = await pods[-1].metadata()
-        assert len(told.status_objects) == 200
-        await asyncio.gather(*(pod.write(told, pod.synced(told)) for pod in pods))
+        published = await pods[-1].metadata()
+        assert len(published.status_objects) == 200
+        await asyncio.gather(*(pod.write(published, pod.synced(published)) for pod in pods))
         await fleet.until("SyncSucceeded", seconds=30)
         written = running.value("reconcile_total", result="done") or 0
-        # On a slow machine the reports come over a longer time, which is more intervals.
-        assert written <= 3 + (asyncio.get_running_loop().time() - begun) / 2.0
+        # On a slow machine the reports take longer, which is more intervals.
+        assert written <= 3 + (asyncio.get_running_loop().time() - started) / 2.0
     status = await fleet.status()
     assert status["gatewayCounts"] | {"synced": 200, "total": 200} == status["gatewayCounts"]
     assert {row["syncStatus"] for row in status["discoveredGateways"]} == {"Synced"}
@@ -64,10 +64,10 @@ async def test_two_hundred_agents_report_at_once(
 
 
 @pytest.mark.scenario("G61")
-async def test_a_pod_made_anew_never_shows_the_old_state(
+async def test_a_recreated_pod_never_shows_the_old_state(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """Its entry goes with the pod; the new one begins without a report."""
+    """Its entry is removed with the pod; the new one begins without a report."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     old = await fleet.pod("one")
@@ -77,27 +77,27 @@ async def test_a_pod_made_anew_never_shows_the_old_state(
     await old.delete()
     await fleet.until("NoGatewaysDiscovered")
 
-    async def gone() -> bool:
+    async def is_gone() -> bool:
         return await fleet.find(CONFIG_MAPS, name) is None
 
-    await eventually(gone, "the end of its status object")
+    await eventually(is_gone, "the deletion of its status object")
     new = await fleet.pod("one")
     await fleet.until("SyncInProgress")
     (row,) = (await fleet.status())["discoveredGateways"]
     assert row["podUID"] == new.uid
     assert row["syncStatus"] == "Pending"
-    told = await new.metadata()
-    await new.write(told, new.synced(told, pod_uid=old.uid))
-    await eventually(running.idle, "the pass")
+    published = await new.metadata()
+    await new.write(published, new.synced(published, pod_uid=old.uid))
+    await eventually(running.idle, "the reconcile")
     assert (await fleet.condition())["reason"] == "SyncInProgress"
 
 
-async def test_forged_reports_are_no_reports(fleet: Fleet, running: RunningController) -> None:
-    """What is no JSON, out of bounds or somebody else's changes nothing and breaks nothing."""
+async def test_forged_reports_are_ignored(fleet: Fleet, running: RunningController) -> None:
+    """A report that is not JSON, out of bounds or of another pod changes nothing."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pod = await fleet.pod("one")
-    told = await pod.metadata()
+    published = await pod.metadata()
     for text in (
         "{",
         "[]",
@@ -105,49 +105,51 @@ async def test_forged_reports_are_no_reports(fleet: Fleet, running: RunningContr
         json.dumps({"gateway": "x" * 5000, "podName": "one", "podUID": pod.uid}),
         "x" * 200_000,
     ):
-        await pod.write_text(told, text)
+        await pod.write_text(published, text)
         row = await eventually(lambda: _message(fleet, "report is invalid"), "the row")
         assert row["syncStatus"] == "Pending"
     await pod.report()
     await fleet.until("SyncSucceeded")
 
 
-async def _message(fleet: Fleet, words: str) -> dict[str, Any]:
+async def _message(fleet: Fleet, text: str) -> dict[str, Any]:
     rows = (await fleet.status()).get("discoveredGateways", [])
-    return next((row for row in rows if words in row.get("message", "")), {})
+    return next((row for row in rows if text in row.get("message", "")), {})
 
 
-async def test_pods_without_a_working_agent_are_told(
+async def test_pods_without_a_running_agent_are_reported(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """No sidecar and a stopped agent win over any report; a waiting init agent is shown."""
+    """A missing or stopped agent overrides any report; a waiting init container is not counted."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
-    bare, broken = await fleet.pod("bare", sidecar=False), await fleet.pod("broken")
+    without_sidecar, crashing = await fleet.pod("bare", sidecar=False), await fleet.pod("broken")
     early, waiting = await fleet.pod("early"), await fleet.pod("waiting")
     await early.set_status("Pending", {"running": {}})
     await waiting.set_status("Pending", {"waiting": {"reason": "PodInitializing"}})
-    await broken.report()
-    await broken.set_status("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3)
+    await crashing.report()
+    await crashing.set_status(
+        "Running", {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3
+    )
     await fleet.until("SyncFailed", message="1 missing sidecar")
 
-    async def rows() -> dict[str, str]:
-        found = (await fleet.status()).get("discoveredGateways", [])
-        states = {row["podName"]: row["syncStatus"] for row in found}
+    async def gateway_states() -> dict[str, str]:
+        rows = (await fleet.status()).get("discoveredGateways", [])
+        states = {row["podName"]: row["syncStatus"] for row in rows}
         return states if states.get("broken") == "Error" else {}
 
-    states = await eventually(rows, "the stopped agent")
+    states = await eventually(gateway_states, "the stopped agent")
     assert states == {"bare": "MissingSidecar", "broken": "Error", "early": "Pending"}
     (event,) = await fleet.events("MissingSidecar")
     assert (event["type"], "bare" in event["note"]) == ("Warning", True)
     assert "waiting" in (await fleet.published())["statusObjects"]
-    await bare.delete()
+    await without_sidecar.delete()
     await fleet.until("SyncFailed", message="0 of 2 gateways synced: broken: AgentNotRunning")
 
 
 @pytest.mark.scenario("G31")
-async def test_replicas_are_told_apart(fleet: Fleet, running: RunningController) -> None:
-    """Five replicas share labels and annotations; scaling from one to five renames nobody."""
+async def test_replicas_are_distinguished(fleet: Fleet, running: RunningController) -> None:
+    """Five replicas share labels and annotations; scaling from one to five renames no gateway."""
 
     async def replica(number: int) -> FleetPod:
         labels = {
@@ -180,7 +182,7 @@ async def _names(fleet: Fleet) -> dict[str, str]:
 async def test_a_pod_of_two_syncs_belongs_to_neither(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """Without cr-name a second CR takes the pod away, a selector gives it back."""
+    """Without cr-name a second CR makes the pod ambiguous; a selector resolves it."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await fleet.pod("one", labels={"team": "a"})
@@ -195,7 +197,7 @@ async def test_a_pod_of_two_syncs_belongs_to_neither(
 
 
 @pytest.mark.scenario("G62")
-async def test_a_failing_pod_list_takes_nothing_away(
+async def test_a_failing_pod_list_removes_nothing(
     cluster: LocalCluster, fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
     """A controller that may not list pods still publishes commits; rights and counts stay."""
@@ -204,7 +206,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
         await fleet.apply(fleet.sync())
         await (await fleet.pod("one")).report()
         await fleet.until("SyncSucceeded")
-        await eventually(first.idle, "the pass")
+        await eventually(first.idle, "the reconcile")
     before = [
         await fleet.wait_for(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)
     ]
@@ -212,11 +214,11 @@ async def test_a_failing_pod_list_takes_nothing_away(
     kubeconfig = await _without_pods(cluster, fleet)
     commit = commit_files(fleet.repository, {"a": "2"})
     async with (
-        Connection.open(kubeconfig=kubeconfig) as blind,
-        running_controller(blind, tmp_path / "blind", pods_timeout_seconds=0.5),
+        Connection.open(kubeconfig=kubeconfig) as restricted,
+        running_controller(restricted, tmp_path / "restricted", pods_timeout_seconds=0.5),
     ):
-        told = await fleet.until_published("commit", commit)
-        assert "one" in told["statusObjects"]
+        published = await fleet.until_published("commit", commit)
+        assert "one" in published["statusObjects"]
         await fleet.until("Reconciling", message="pods")
     after = [
         await fleet.wait_for(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)
@@ -228,13 +230,13 @@ async def test_a_failing_pod_list_takes_nothing_away(
 
 
 async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
-    """A user with the generated role of the capability, but for pods."""
-    user = f"blind-{fleet.namespace}"
+    """A user with the generated role of the capability, without access to pods."""
+    user = f"restricted-{fleet.namespace}"
     documents = rbac.documents([rbac.user_subject(user)])
     role = next(
-        one
-        for one in documents
-        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "windlass-gateways"
+        document
+        for document in documents
+        if document["kind"] == "ClusterRole" and document["metadata"]["name"] == "windlass-gateways"
     )
     role["metadata"]["name"] = user
     role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
@@ -255,10 +257,10 @@ async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
 
 
 @pytest.mark.scenario("G68")
-async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
+async def test_a_sync_is_deleted_while_agents_and_git_are_down(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """Agents are told, rights go, nothing holds the object."""
+    """The deletion is published, rights are removed, and no finalizer stays."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await (await fleet.pod("one")).report()
@@ -267,21 +269,21 @@ async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
     try:
         await fleet.admin.delete(IGNITION_SYNCS, "site", fleet.namespace)
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return await fleet.find(IGNITION_SYNCS, "site") is None
 
-        await eventually(gone, "the end of the IgnitionSync", seconds=30)
+        await eventually(is_gone, "the deletion of the IgnitionSync", seconds=30)
     finally:
         fleet.served.server.faults.clear()
     assert await fleet.find(ROLE_BINDINGS, "ignition-sync-agent-site") is None
-    left = await fleet.published()
-    assert not left or left["terminating"] == "true"
-    place = {"cr_namespace": fleet.namespace, "cr": "site"}
-    await eventually(running.idle, "the pass")
-    assert running.value("synced", **place) is None
+    published = await fleet.published()
+    assert not published or published["terminating"] == "true"
+    labels = {"cr_namespace": fleet.namespace, "cr": "site"}
+    await eventually(running.idle, "the reconcile")
+    assert running.value("synced", **labels) is None
 
 
-async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: RunningController) -> None:
+async def test_deleted_objects_are_recreated(fleet: Fleet, running: RunningController) -> None:
     """A new status object has a new uid, so its agent reports again."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
@@ -294,11 +296,11 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: RunningCo
     for gvr in (ROLES, ROLE_BINDINGS):
         await fleet.admin.delete(gvr, "ignition-sync-agent-site", fleet.namespace)
 
-    async def renewed() -> bool:
+    async def is_recreated() -> bool:
         data = json.loads((await fleet.published()).get("statusObjects", "{}"))
         return bool(data) and data["one"]["uid"] != before.uid
 
-    await eventually(renewed, "a new status object")
+    await eventually(is_recreated, "a new status object")
     for gvr in (ROLES, ROLE_BINDINGS):
         await fleet.wait_for(gvr, "ignition-sync-agent-site")
     await fleet.until("SyncInProgress", message="0 of 1")
@@ -307,8 +309,10 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: RunningCo
 
 
 @pytest.mark.scenario("G2")
-async def test_poison_stays_alone(fleet: Fleet, running: RunningController) -> None:
-    """Broken IgnitionSyncs beside a good one are told what is wrong; the good one works."""
+async def test_an_invalid_sync_does_not_affect_others(
+    fleet: Fleet, running: RunningController
+) -> None:
+    """Invalid IgnitionSyncs beside a valid one report their problem; the valid one works."""
     await fleet.secret()
     bad_profile = {"mappings": [{"source": "x", "destination": "db/x"}]}
     await fleet.apply(
@@ -317,15 +321,15 @@ async def test_poison_stays_alone(fleet: Fleet, running: RunningController) -> N
         fleet.sync("crashing", siteNumber="boom"),
         fleet.sync(),
     )
-    passes = running.controller._controller
-    real = passes._reconcile
+    controller = running.controller._controller
+    original = controller._reconcile
 
     async def reconcile(key: Any) -> Any:
         if key.name == "crashing" and key.namespace == fleet.namespace:
             raise RuntimeError("canary-of-a-bug")
-        return await real(key)
+        return await original(key)
 
-    passes._reconcile = reconcile
+    controller._reconcile = reconcile
     await fleet.pod("one", cr_name="site")
     row = await fleet.until("InvalidSpec", "Stalled", name="address")
     assert "file URLs" in row["message"]
@@ -345,21 +349,23 @@ async def test_poison_stays_alone(fleet: Fleet, running: RunningController) -> N
     (event,) = await eventually(crash_events, "the event of the third crash")
     assert (event["type"], event["note"]) == ("Warning", row["message"])
     await fleet.until("SyncInProgress", message="0 of 1")
-    place = {"cr_namespace": fleet.namespace, "cr": "address"}
-    assert running.value("ready", **place) == 0
-    assert running.value("condition", **place, type="Stalled", status="True") == 1
-    assert running.value("condition", **place, type="Reconciling", status="True") is None
+    labels = {"cr_namespace": fleet.namespace, "cr": "address"}
+    assert running.value("ready", **labels) == 0
+    assert running.value("condition", **labels, type="Stalled", status="True") == 1
+    assert running.value("condition", **labels, type="Reconciling", status="True") is None
     assert (running.value("ref_resolve_shared_total") or 0) >= 1
     await fleet.admin.delete(IGNITION_SYNCS, "address", fleet.namespace)
 
-    async def gone() -> bool:
+    async def is_gone() -> bool:
         return await fleet.find(IGNITION_SYNCS, "address") is None
 
-    await eventually(gone, "the end of the broken one")
+    await eventually(is_gone, "the deletion of the invalid one")
 
 
-async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningController) -> None:
-    """spec.paused reaches the agents; the commit stays, status goes on, resuming catches up."""
+async def test_a_pause_is_published_and_stops_polling(
+    fleet: Fleet, running: RunningController
+) -> None:
+    """The commit stays and the status is updated; resuming syncs the new commit."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pod = await fleet.pod("one")
@@ -368,15 +374,15 @@ async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningCon
     first = branch_tips(fleet.repository)["main"]
     await fleet.apply(fleet.sync(paused=True))
     await fleet.until("Paused")
-    told = await fleet.until_published("paused", "true")
-    assert told["pauseReason"]
-    asked = fleet.listings()
+    published = await fleet.until_published("paused", "true")
+    assert published["pauseReason"]
+    listings = fleet.listings()
     second = commit_files(fleet.repository, {"a": "2"})
     await fleet.request()
     running.clock.skipped += 3600
     await fleet.pod("two")
     await fleet.until("SyncInProgress", "AllGatewaysSynced", message="1 of 2")
-    assert fleet.listings() == asked
+    assert fleet.listings() == listings
     assert (await fleet.published())["commit"] == first
     assert (await fleet.condition("RepoCloned"))["message"] == first
     await fleet.apply(fleet.sync())
@@ -387,13 +393,13 @@ async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: RunningCon
 async def test_dry_runs_and_paused_profiles_are_not_waited_for(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """They are shown and left out of the count."""
+    """They are listed and not counted."""
     await fleet.secret()
-    mapping = [{"source": "services/a/projects", "destination": "projects"}]
+    mappings = [{"source": "services/a/projects", "destination": "projects"}]
     profiles = {
-        "dry": {"mappings": mapping, "dryRun": True},
-        "held": {"mappings": mapping, "paused": True},
-        "real": {"mappings": mapping},
+        "dry": {"mappings": mappings, "dryRun": True},
+        "held": {"mappings": mappings, "paused": True},
+        "real": {"mappings": mappings},
     }
     await fleet.apply(fleet.sync(profiles=profiles))
     dry, _ = await fleet.pod("dry", profile="dry"), await fleet.pod("held", profile="held")
@@ -402,9 +408,9 @@ async def test_dry_runs_and_paused_profiles_are_not_waited_for(
         "SyncSucceeded", "AllGatewaysSynced", message="0 of 0 gateways synced (1 dry-run, 1"
     )
     assert (await fleet.status())["gatewayCounts"]["paused"] == 1
-    real = await fleet.pod("real", profile="real")
+    counted = await fleet.pod("real", profile="real")
     await fleet.until("SyncInProgress", "AllGatewaysSynced", message="0 of 1")
-    await real.report()
+    await counted.report()
     await fleet.until("SyncSucceeded")
     await fleet.pod("lost", profile="nowhere")
     row = await fleet.until("NoRouting", "Stalled")
@@ -414,29 +420,29 @@ async def test_dry_runs_and_paused_profiles_are_not_waited_for(
 async def test_the_status_is_written_at_most_once_per_interval(
     fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
-    """Reports that come close together are told in one write."""
+    """Reports within one interval are combined into one write."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pods = [await fleet.pod(f"gw-{number}") for number in range(6)]
     async with running_controller(connection, tmp_path, status_interval_seconds=2.0):
         await fleet.until("SyncInProgress", message="0 of 6")
-        seen: set[str] = set()
-        told = await pods[0].metadata()
+        versions: set[str] = set()
+        published = await pods[0].metadata()
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        started = loop.time()
         for pod in pods:
-            await pod.write(told, pod.synced(told))
-            found = await fleet.find(IGNITION_SYNCS, "site")
-            assert found is not None
-            seen.add(found["metadata"]["resourceVersion"])
+            await pod.write(published, pod.synced(published))
+            sync = await fleet.find(IGNITION_SYNCS, "site")
+            assert sync is not None
+            versions.add(sync["metadata"]["resourceVersion"])
         await fleet.until("SyncSucceeded")
-        assert len(seen) <= 1 + (loop.time() - begun) / 2.0
+        assert len(versions) <= 1 + (loop.time() - started) / 2.0
 
 
-async def test_objects_of_people_stay_whatever_their_labels(
+async def test_objects_of_users_stay_whatever_their_labels(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """A ConfigMap that only looks like ours is neither changed nor deleted."""
+    """A ConfigMap with our labels only is neither changed nor deleted."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     labels = {
@@ -444,25 +450,25 @@ async def test_objects_of_people_stay_whatever_their_labels(
         "app.kubernetes.io/managed-by": "ignition-sync-controller",
     }
     for name in ("settings", "ignition-sync-status-mine"):
-        meta = {"name": name, "namespace": fleet.namespace, "labels": labels}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}}
+        metadata = {"name": name, "namespace": fleet.namespace, "labels": labels}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
         await fleet.admin.create(CONFIG_MAPS, body, field_manager=MANAGER)
     pod = await fleet.pod("one")
     await pod.report()
     await fleet.until("SyncSucceeded")
     await pod.delete()
     await fleet.until("NoGatewaysDiscovered")
-    await eventually(running.idle, "the pass")
+    await eventually(running.idle, "the reconcile")
     for name in ("settings", "ignition-sync-status-mine"):
-        found = await fleet.find(CONFIG_MAPS, name)
-        assert found is not None
-        assert found["data"] == {"a": "b"}
+        config_map = await fleet.find(CONFIG_MAPS, name)
+        assert config_map is not None
+        assert config_map["data"] == {"a": "b"}
 
 
-async def test_who_does_not_lead_writes_nothing(
+async def test_a_controller_without_the_lease_writes_nothing(
     fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
-    """Without the lease no object of ours appears and none changes."""
+    """No object is created and none is changed."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     async with running_controller(connection.fenced(lambda: False), tmp_path) as running:
@@ -470,9 +476,9 @@ async def test_who_does_not_lead_writes_nothing(
         async def failed() -> bool:
             return bool(running.value("reconcile_total", result="failed"))
 
-        await eventually(failed, "a pass")
+        await eventually(failed, "a reconcile")
         assert not await fleet.published()
-        found = await fleet.find(IGNITION_SYNCS, "site")
-        assert found is not None
-        assert "finalizers" not in found["metadata"]
-        assert "status" not in found
+        sync = await fleet.find(IGNITION_SYNCS, "site")
+        assert sync is not None
+        assert "finalizers" not in sync["metadata"]
+        assert "status" not in sync

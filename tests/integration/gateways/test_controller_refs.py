@@ -1,4 +1,4 @@
-"""Refs of IgnitionSyncs: tags, ambiguity, moved tags, and remotes that do not answer well."""
+"""Refs of IgnitionSyncs: tags, ambiguity, moved tags, and remotes that fail."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from windlass_dev.git_server.fault_injection import GitFault
 
 pytestmark = [pytest.mark.cluster]
 
-WRITTEN = (IGNITION_SYNCS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)
+WRITTEN_TYPES = (IGNITION_SYNCS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)
 """All types that the controller writes."""
 
 
 @pytest.mark.scenario("G4")
-async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: RunningController) -> None:
-    """A lightweight, an annotated and a nested tag lead to the same; nothing is told anew."""
+async def test_tags_of_one_commit_publish_the_same_commit(
+    fleet: Fleet, running: RunningController
+) -> None:
+    """A lightweight, an annotated and a nested tag; switching between them causes no event."""
     commit = branch_tips(fleet.repository)["main"]
     git(fleet.repository, "tag", "light", commit)
     git(fleet.repository, "tag", "-a", "-m", "x", "annotated", commit)
@@ -42,8 +44,8 @@ async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: RunningC
     for ref in ("light", "annotated", "nested"):
         repo = fleet.served.server.url(fleet.namespace)
         await fleet.apply(fleet.sync(git={"repo": repo, "ref": ref}))
-        told = await fleet.until_published("ref", ref)
-        assert told["commit"] == commit
+        published = await fleet.until_published("ref", ref)
+        assert published["commit"] == commit
     assert not await fleet.events("RefUpdated")
     assert not await fleet.events("TagMoved")
 
@@ -64,15 +66,17 @@ async def test_a_tag_wins_over_a_branch_of_its_name(
     assert first[:12] in event["note"]
     assert second[:12] in event["note"]
     await fleet.request()
-    await eventually(running.idle, "the pass")
+    await eventually(running.idle, "the reconcile")
     assert len(await fleet.events("AmbiguousRef")) == 1
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "refs/heads/x"}))
     await fleet.until_published("commit", second)
 
 
 @pytest.mark.scenario("G11")
-async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: RunningController) -> None:
-    """TagMoved names both commits, the new one is published."""
+async def test_a_moved_tag_is_reported_and_followed(
+    fleet: Fleet, running: RunningController
+) -> None:
+    """TagMoved names both commits; the new one is published."""
     first = branch_tips(fleet.repository)["main"]
     git(fleet.repository, "tag", "v1", first)
     repo = fleet.served.server.url(fleet.namespace)
@@ -89,27 +93,27 @@ async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: RunningCo
 
 
 @pytest.mark.scenario("G10")
-async def test_without_polling_the_remote_is_left_alone(
+async def test_without_polling_the_remote_is_not_asked(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """A request or a changed spec asks it; time alone does not."""
+    """Only by a request or a changed spec; never because time passes."""
     await fleet.secret()
     await fleet.apply(fleet.sync(polling={"enabled": False}))
     first = branch_tips(fleet.repository)["main"]
     await fleet.until_published("commit", first)
     await fleet.until("NoGatewaysDiscovered")
-    await eventually(running.idle, "the pass")
-    asked = fleet.listings()
+    await eventually(running.idle, "the reconcile")
+    listings = fleet.listings()
     second = commit_files(fleet.repository, {"a": "2"})
     for _ in range(5):
         running.clock.skipped += 3600
         running.wake(fleet)
-        await eventually(running.idle, "the pass")
-    assert fleet.listings() == asked
+        await eventually(running.idle, "the reconcile")
+    assert fleet.listings() == listings
     assert (await fleet.published())["commit"] == first
     await fleet.request()
     await fleet.until_published("commit", second)
-    assert fleet.listings() == asked + 1
+    assert fleet.listings() == listings + 1
     third = commit_files(fleet.repository, {"a": "3"}, branch="other")
     repo = fleet.served.server.url(fleet.namespace)
     await fleet.apply(fleet.sync(git={"repo": repo, "ref": "other"}, polling={"enabled": False}))
@@ -117,10 +121,10 @@ async def test_without_polling_the_remote_is_left_alone(
 
 
 @pytest.mark.scenario("G6")
-async def test_ids_are_proven_and_short_ones_refused(
+async def test_commit_ids_are_verified_and_short_ones_refused(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """An id that is no tip is found, a random one is not, a short one gets a hint."""
+    """An id that is no tip is resolved, a random one is not, a short one gets a hint."""
     old = branch_tips(fleet.repository)["main"]
     commit_files(fleet.repository, {"a": "2"})
     repo = fleet.served.server.url(fleet.namespace)
@@ -134,10 +138,10 @@ async def test_ids_are_proven_and_short_ones_refused(
     assert (await fleet.published())["commit"] == old
 
 
-async def test_an_unknown_ref_leaves_everything_as_it_is(
+async def test_an_unknown_ref_keeps_the_published_commit(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """The cause is told, the agents keep the commit and the repository they were told."""
+    """The cause is reported; agents keep the published commit and repository."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pod = await fleet.pod("one")
@@ -163,7 +167,7 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(
 async def test_a_failure_is_logged_once_per_change(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """Polls that fail alike log one line; another cause, and recovery, log one more each."""
+    """Equal failures log one line; another cause, and recovery, log one more each."""
     await fleet.secret()
     repo = fleet.served.server.url(fleet.namespace)
     with structlog.testing.capture_logs() as lines:
@@ -176,22 +180,24 @@ async def test_a_failure_is_logged_once_per_change(
         await fleet.until("CloneFailed", message="RepoNotFound")
         await fleet.apply(fleet.sync())
         await fleet.until("NoGatewaysDiscovered")
-    told = [line for line in lines if line["event"] in ("not ready", "recovered")]
-    assert [line["log_level"] for line in told] == ["warning", "warning", "info"]
-    assert "RefNotFound" in told[0]["cause"]
-    assert "RepoNotFound" in told[1]["cause"]
+    logged = [line for line in lines if line["event"] in ("not ready", "recovered")]
+    assert [line["log_level"] for line in logged] == ["warning", "warning", "info"]
+    assert "RefNotFound" in logged[0]["cause"]
+    assert "RepoNotFound" in logged[1]["cause"]
 
 
-async def test_a_pause_contradicts_nothing(fleet: Fleet, running: RunningController) -> None:
-    """What was said about the repository stays in the condition and in both fields."""
+async def test_a_pause_keeps_the_status_of_the_repository(
+    fleet: Fleet, running: RunningController
+) -> None:
+    """The condition and both fields stay as they were."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await fleet.until("NoGatewaysDiscovered")
     repo = fleet.served.server.url(fleet.namespace)
-    broken = {"repo": repo, "ref": "nowhere"}
-    await fleet.apply(fleet.sync(git=broken))
+    unknown_ref = {"repo": repo, "ref": "nowhere"}
+    await fleet.apply(fleet.sync(git=unknown_ref))
     await fleet.until("CloneFailed", message="RefNotFound")
-    await fleet.apply(fleet.sync(git=broken, paused=True))
+    await fleet.apply(fleet.sync(git=unknown_ref, paused=True))
     await fleet.until("Paused")
     status = await fleet.status()
     assert (await fleet.condition("RepoCloned"))["status"] == "False"
@@ -199,15 +205,15 @@ async def test_a_pause_contradicts_nothing(fleet: Fleet, running: RunningControl
     assert status["source"]["cause"] == "RefNotFound"
 
 
-async def test_a_commit_that_agents_cannot_get_is_looked_for_again(
+async def test_a_commit_that_agents_cannot_fetch_is_resolved_again(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """The branch was rewritten and nobody polls: the agent's word is enough (SRC-4)."""
+    """The branch was rewritten and polling is off: the agent's report suffices (SRC-4)."""
     await fleet.secret()
     await fleet.apply(fleet.sync(polling={"enabled": False}))
     pod = await fleet.pod("one")
-    told = await pod.metadata()
-    asked = fleet.listings()
+    published = await pod.metadata()
+    listings = fleet.listings()
     new = commit_files(fleet.repository, {"a": "2"})
     failed = {
         "sync_status": "Pending",
@@ -215,16 +221,16 @@ async def test_a_commit_that_agents_cannot_get_is_looked_for_again(
         "error_message": "CommitUnreachable: the server does not give it",
         "synced_commit": "",
     }
-    await pod.write(told, pod.synced(told, **failed))
+    await pod.write(published, pod.synced(published, **failed))
     await fleet.until_published("commit", new)
-    await eventually(running.idle, "the pass")
-    assert asked < fleet.listings() <= asked + 2
+    await eventually(running.idle, "the reconcile")
+    assert listings < fleet.listings() <= listings + 2
 
 
-async def test_a_remote_that_is_down_is_asked_rarely(
+async def test_a_remote_that_is_down_is_polled_with_backoff(
     fleet: Fleet, running: RunningController
 ) -> None:
-    """The failure is told; passes in between ask nobody; it heals by itself."""
+    """The failure is reported, reconciles in between send no request, and it recovers."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
     await fleet.until_published("commit", branch_tips(fleet.repository)["main"])
@@ -235,11 +241,11 @@ async def test_a_remote_that_is_down_is_asked_rarely(
         await fleet.request()
         await fleet.until("CloneFailed")
         assert (await fleet.condition("Reconciling"))["status"] == "True"
-        asked = fleet.listings()
+        listings = fleet.listings()
         for _ in range(5):
             running.wake(fleet)
-            await eventually(running.idle, "the pass")
-        assert fleet.listings() == asked
+            await eventually(running.idle, "the reconcile")
+        assert fleet.listings() == listings
     finally:
         fleet.served.server.faults.clear()
     running.clock.skipped += 30
@@ -249,13 +255,13 @@ async def test_a_remote_that_is_down_is_asked_rarely(
 
 
 @pytest.mark.scenario("G82")
-async def test_wrong_credentials_are_told_and_heal(
+async def test_wrong_credentials_are_reported_until_corrected(
     fleet: Fleet,
     running: RunningController,
     closed_git_host: RunningGitServer,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """No password is repeated; a missing key is named; a corrected Secret is enough."""
+    """No password is shown; a missing key is named; a corrected Secret suffices."""
     repository = closed_git_host.create(fleet.namespace, {"a": "1"})
     source = {
         "repo": closed_git_host.server.url(fleet.namespace),
@@ -276,32 +282,32 @@ async def test_wrong_credentials_are_told_and_heal(
     assert wrong not in json.dumps(await fleet.status())
     await fleet.secret("git-auth", username="git", token=PASSWORD)
     await fleet.request()
-    told = await fleet.until_published("commit", branch_tips(repository)["main"])
-    assert told["authType"] == "token"
+    published = await fleet.until_published("commit", branch_tips(repository)["main"])
+    assert published["authType"] == "token"
     await fleet.until("InsecureTransport", "SourceTrusted")
-    said = [await fleet.admin.list(gvr, fleet.namespace) for gvr in (*WRITTEN, EVENTS)]
-    shown = (json.dumps(said), generate_latest(running.registry).decode(), *capfd.readouterr())
+    objects = [await fleet.admin.list(gvr, fleet.namespace) for gvr in (*WRITTEN_TYPES, EVENTS)]
+    outputs = (json.dumps(objects), generate_latest(running.registry).decode(), *capfd.readouterr())
     for secret in (wrong, PASSWORD, API_KEY):
-        assert not [text for text in shown if secret in text]
+        assert not [text for text in outputs if secret in text]
 
 
 async def test_a_restart_writes_nothing(
     fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
-    """A second controller finds everything as the first one left it, after one question."""
+    """A second controller polls once and changes nothing."""
     await fleet.secret()
     async with running_controller(connection, tmp_path / "first") as first:
         await fleet.apply(fleet.sync())
         await (await fleet.pod("one")).report()
         await fleet.until("SyncSucceeded")
-        await eventually(first.idle, "the pass")
+        await eventually(first.idle, "the reconcile")
     before = await fleet.status()
-    asked = fleet.listings()
+    listings = fleet.listings()
     async with running_controller(connection, tmp_path / "second") as second:
 
         async def is_polled() -> bool:
-            return fleet.listings() > asked and await second.idle()
+            return fleet.listings() > listings and await second.idle()
 
         await eventually(is_polled, "the first poll")
     assert await fleet.status() == before
-    assert fleet.listings() == asked + 1
+    assert fleet.listings() == listings + 1

@@ -1,4 +1,4 @@
-"""How an agent learns what it should do."""
+"""How an agent watches its metadata."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _RBAC = "rbac.authorization.k8s.io"
 
 async def _allow(fleet: Fleet, user: str) -> None:
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
-    about = {"name": "agent", "namespace": fleet.namespace}
-    role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": about, "rules": [rule]}
+    metadata = {"name": "agent", "namespace": fleet.namespace}
+    role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}
     binding = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": about,
+        "metadata": metadata,
         "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": "agent"},
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
     }
@@ -38,28 +38,28 @@ async def _allow(fleet: Fleet, user: str) -> None:
     await fleet.admin.create(ROLE_BINDINGS, binding, field_manager=MANAGER)
 
 
-async def test_rights_that_come_after_the_pod_are_noticed_soon(
+async def test_rights_granted_after_the_start_are_noticed_soon(
     cluster: LocalCluster, fleet: Fleet
 ) -> None:
-    """A gateway is not held back for half a minute because its agent was quicker than we."""
-    told: list[dict[str, str] | None] = []
+    """A gateway is not delayed for half a minute because its agent started before its rights."""
+    received: list[dict[str, str] | None] = []
     name, user = agent_objects.metadata_name("site"), f"agent-{fleet.namespace}"
-    about = {"name": name, "namespace": fleet.namespace}
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {"a": "b"}}
+    metadata = {"name": name, "namespace": fleet.namespace}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
     await fleet.admin.create(CONFIG_MAPS, body, field_manager=MANAGER)
     async with Connection.open(kubeconfig=cluster.user_kubeconfig(user)) as connection:
-        watch = MetadataWatch(connection, fleet.namespace, "site", told.append)
+        watch = MetadataWatch(connection, fleet.namespace, "site", received.append)
         running = asyncio.create_task(watch.run())
 
-        async def refused() -> bool:
+        async def is_refused() -> bool:
             return watch._is_disconnected
 
-        async def heard() -> bool:
-            return {"a": "b"} in told
+        async def is_received() -> bool:
+            return {"a": "b"} in received
 
-        await eventually(refused, "a refusal")
+        await eventually(is_refused, "a refusal")
         await _allow(fleet, user)
-        await eventually(heard, "the metadata")
+        await eventually(is_received, "the metadata")
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
