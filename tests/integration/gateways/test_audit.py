@@ -1,4 +1,4 @@
-"""The audit record of a sync is said once, when the sync came to its end."""
+"""The audit record of a sync is logged once, when the sync has ended."""
 
 from __future__ import annotations
 
@@ -30,45 +30,45 @@ class Killed(Exception):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[EngineHarness]:
-    """A data directory with a repository behind it."""
-    with engine_harness(tmp_path) as found:
-        yield found
+    """A data directory and its repository."""
+    with engine_harness(tmp_path) as harness:
+        yield harness
 
 
 @pytest.fixture
 def log_lines() -> Iterator[list[Any]]:
-    """The lines of the log."""
+    """The captured log lines."""
     with capture_logs() as lines:
         yield lines
 
 
 async def _operations(site: EngineHarness) -> GatewayOperations:
-    """An agent's hands after a start; nothing listens where the gateway should be."""
+    """The operations of a started agent; nothing listens on the gateway's port."""
     scanner = GatewayScanner("http://127.0.0.1:9", site.directory / "no-token")
     metrics = AgentMetrics(CollectorRegistry())
-    work = GatewayOperations(
+    operations = GatewayOperations(
         site.applier, site.store, lambda _: scanner, SystemClock(), metrics, pod_uid="uid-1"
     )
-    await work.start()
-    return work
+    await operations.start()
+    return operations
 
 
 def _records(log_lines: list[Any]) -> list[Any]:
     return [line for line in log_lines if line.get("action")]
 
 
-async def _sync(work: GatewayOperations, site: EngineHarness) -> None:
-    await work.sync(site.sync_request(), Interrupt(), trigger="", cause="poll")
+async def _sync(operations: GatewayOperations, site: EngineHarness) -> None:
+    await operations.sync(site.sync_request(), Interrupt(), trigger="", cause="poll")
 
 
-async def test_a_record_waits_for_the_scan_also_through_a_restart(
+async def test_a_record_waits_for_the_scan_also_across_a_restart(
     site: EngineHarness, log_lines: list[Any]
 ) -> None:
-    """It names trigger, author, both digests and what became of the scan; then it is gone."""
+    """It has trigger, author, both digests and the result of the scan, and is logged once."""
     await _sync(await _operations(site), site)
     assert _records(log_lines) == []
-    work = await _operations(site)
-    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
+    operations = await _operations(site)
+    await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
     (record,) = _records(log_lines)
     assert (record["event"], record["action"]) == ("files synced", "sync")
     assert (record["trigger"], record["commit_author"]) == ("poll", "Someone Else")
@@ -76,38 +76,38 @@ async def test_a_record_waits_for_the_scan_also_through_a_restart(
     assert (record["scan_result"], record["result"]) == ("off", "Synced")
     assert (record["projects"], record["pod_uid"]) == (("line",), "uid-1")
     assert record["added"] == len(site.files)
-    assert work.applied_tree is not None
-    assert record["tree_digest"] == work.applied_tree.tree_digest
-    assert work.state.audit is None
+    assert operations.applied_tree is not None
+    assert record["tree_digest"] == operations.applied_tree.tree_digest
+    assert operations.state.audit is None
 
 
-async def test_the_next_change_says_what_was_never_scanned(
+async def test_the_next_change_logs_the_record_that_was_never_scanned(
     site: EngineHarness, log_lines: list[Any]
 ) -> None:
-    """A sync and a rollback after it; a sync that changes nothing has nothing to wait for."""
-    work = await _operations(site)
-    await _sync(work, site)
+    """A sync and a rollback after it; a sync that changes nothing waits for no scan."""
+    operations = await _operations(site)
+    await _sync(operations, site)
     first = site.tip
     site.commit({f"{SERVICE}/{VIEW}": "{}"})
-    await _sync(work, site)
-    await work.rollback("site", "")
-    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
-    told = [(line["action"], line["commit"], line["scan_result"]) for line in _records(log_lines)]
-    assert told == [
+    await _sync(operations, site)
+    await operations.rollback("site", "")
+    await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
+    logged = [(line["action"], line["commit"], line["scan_result"]) for line in _records(log_lines)]
+    assert logged == [
         ("sync", first, "not scanned"),
         ("sync", site.tip, "not scanned"),
         ("rollback", first, "off"),
     ]
-    await _sync(work, site)
-    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
-    await _sync(work, site)
+    await _sync(operations, site)
+    await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
+    await _sync(operations, site)
     assert [line["scan_result"] for line in _records(log_lines)][3:] == ["off", "no scan needed"]
 
 
-async def test_a_sync_that_a_start_ended_has_a_record(
+async def test_a_sync_completed_at_start_has_a_record(
     site: EngineHarness, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its trigger is the start; who wrote the commit is known all the same."""
+    """Its trigger is the start; the author of the commit is known as well."""
 
     def die(*_: object) -> None:
         raise Killed
@@ -116,21 +116,21 @@ async def test_a_sync_that_a_start_ended_has_a_record(
         patched.setattr(Transaction, "_complete", die)
         with pytest.raises(Killed):
             await _sync(await _operations(site), site)
-    work = await _operations(site)
-    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
+    operations = await _operations(site)
+    await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
     (record,) = _records(log_lines)
     assert (record["trigger"], record["commit"]) == ("start", site.tip)
     assert record["commit_author"] == "Someone Else"
     assert (record["added"], record["modified"]) == (len(site.files), 0)
 
 
-async def test_a_foreign_name_is_redacted(site: EngineHarness) -> None:
-    """The author is whoever the commit claims; the disk does not get a secret either."""
-    work = await _operations(site)
+async def test_the_author_is_redacted(site: EngineHarness) -> None:
+    """A commit can claim any author; no secret is written to the disk."""
+    operations = await _operations(site)
     process.add("Someone")
     try:
-        await _sync(work, site)
+        await _sync(operations, site)
     finally:
         process.discard("Someone")
-    assert work.state.audit is not None
-    assert work.state.audit.commit_author == "[redacted] Else"
+    assert operations.state.audit is not None
+    assert operations.state.audit.commit_author == "[redacted] Else"

@@ -1,4 +1,4 @@
-"""From a commit on a real server to files on a disk."""
+"""From a commit on a real git server to files on a disk."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ PROPS = f"{CORE}/ignition/props"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[EngineHarness]:
-    """A site over the usual repository."""
-    with engine_harness(tmp_path) as made:
-        yield made
+    """A harness with the usual repository."""
+    with engine_harness(tmp_path) as harness:
+        yield harness
 
 
 async def test_a_commit_becomes_files(site: EngineHarness) -> None:
-    """Everything below the service path arrives byte for byte, and nothing else."""
-    done = await site.engine.sync(site.sync_request())
-    wanted = sorted(path for path in site.files)
-    assert wanted == [
+    """All files below the service path are synced byte for byte, and no others."""
+    result = await site.engine.sync(site.sync_request())
+    paths = sorted(path for path in site.files)
+    assert paths == [
         f"{CORE}/config-mode.json",
         f"{PROPS}/config.json",
         f"{PROPS}/resource.json",
@@ -70,14 +70,16 @@ async def test_a_commit_becomes_files(site: EngineHarness) -> None:
         VIEW,
     ]
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
-    assert frozenset(done.planned.plan.scans) == frozenset(ScanKind)
-    assert (done.applied.put, done.planned.added) == (6, 6)
+    assert frozenset(result.planned.plan.scans) == frozenset(ScanKind)
+    assert (result.applied.put, result.planned.added) == (6, 6)
     assert site.applier.manifest() is not None
     assert site.store.targets() == (site.tip,)
 
 
-async def test_the_external_collection_is_synced_and_others_are_named(site: EngineHarness) -> None:
-    """External lands as its own collection; one that nothing maps is a warning, also later on."""
+async def test_the_external_collection_is_synced_and_others_are_warnings(
+    site: EngineHarness,
+) -> None:
+    """An unmapped collection is a warning in every sync until it is deleted."""
     resources = f"{SERVICE}/config/resources"
     site.commit({f"{resources}/external/config-mode.json": '{"parent": "system"}'})
     first = await site.engine.sync(site.sync_request())
@@ -93,23 +95,25 @@ async def test_the_external_collection_is_synced_and_others_are_named(site: Engi
 
 @pytest.mark.scenario("G13")
 async def test_only_mapped_blobs_are_fetched(site: EngineHarness) -> None:
-    """What no mapping leads to stays on the server."""
+    """Blobs without a mapping stay on the server."""
     await site.engine.sync(site.sync_request())
     listing = site.store.listing(site.tip)
     assert site.store.missing([listing["README.md"].blob]) == [listing["README.md"].blob]
 
 
-async def test_a_plan_touches_nothing_and_is_the_plan_of_the_sync(site: EngineHarness) -> None:
-    """A look leaves the disk as it is, and tells exactly what a sync then does."""
+async def test_a_plan_writes_nothing_and_equals_the_plan_of_the_sync(site: EngineHarness) -> None:
+    """Byte for byte."""
     planned = await site.engine.plan(site.sync_request())
     assert list(site.data.iterdir()) == []
-    done = await site.engine.sync(site.sync_request())
-    assert to_json(done.planned.plan) == to_json(planned.plan)
+    result = await site.engine.sync(site.sync_request())
+    assert to_json(result.planned.plan) == to_json(planned.plan)
     assert (await site.engine.plan(site.sync_request())).plan.ops == ()
 
 
 @pytest.mark.scenario("G45")
-async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cost_of_a_sync_follows_the_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One changed file of many costs one blob, one staged content and no other hash."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": f"x = {n}\n" for n in range(2000)}
     with engine_harness(tmp_path, many) as site:
@@ -119,28 +123,28 @@ async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.M
         _count(monkeypatch, cost, CommitStore, "read")
         _count(monkeypatch, cost, Staging, "add")
         _count(monkeypatch, cost, completion, "file_sha256")
-        done = await site.engine.sync(site.sync_request())
+        result = await site.engine.sync(site.sync_request())
         assert cost == {"read": 1, "add": 1}
-        assert (done.applied.put, done.applied.deleted) == (1, 0)
-        assert done.planned.added == 0
+        assert (result.applied.put, result.applied.deleted) == (1, 0)
+        assert result.planned.added == 0
         cost.clear()
-        again = await site.engine.sync(site.sync_request())
-        assert (cost, again.applied.tx) == ({}, "")
+        unchanged = await site.engine.sync(site.sync_request())
+        assert (cost, unchanged.applied.tx) == ({}, "")
 
 
-def _count(monkeypatch: pytest.MonkeyPatch, cost: Counter[str], where: object, name: str) -> None:
-    original = getattr(where, name)
+def _count(monkeypatch: pytest.MonkeyPatch, cost: Counter[str], owner: object, name: str) -> None:
+    original = getattr(owner, name)
 
     def counted(*args: object, **kwargs: object) -> object:
         cost[name] += 1
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(where, name, counted)
+    monkeypatch.setattr(owner, name, counted)
 
 
 @pytest.mark.scenario("G36")
-async def test_an_annotation_alone_brings_other_files(site: EngineHarness) -> None:
-    """The same commit with another system name changes that file, and its signature goes."""
+async def test_a_changed_annotation_alone_changes_files(site: EngineHarness) -> None:
+    """The same commit with another system name changes that file, and removes its signature."""
     await site.engine.sync(site.sync_request())
     site.routing = Routing(normalize=NormalizeRules(system_name=True))
     first = await site.engine.sync(site.sync_request())
@@ -154,8 +158,8 @@ async def test_an_annotation_alone_brings_other_files(site: EngineHarness) -> No
 
 
 @pytest.mark.scenario("G34")
-async def test_broken_json_stops_everything(site: EngineHarness) -> None:
-    """The place is named and the tree is untouched."""
+async def test_broken_json_refuses_the_sync(site: EngineHarness) -> None:
+    """The error has the position, and the tree is unchanged."""
     await site.engine.sync(site.sync_request())
     before = site.files
     site.commit(
@@ -170,7 +174,7 @@ async def test_broken_json_stops_everything(site: EngineHarness) -> None:
 
 
 async def test_a_template_without_its_variable_is_refused(site: EngineHarness) -> None:
-    """Contents with variables are rendered, and an unknown one is named with its line."""
+    """Templates are rendered; an unknown variable is reported with its line."""
     mapping = RoutingMapping("tpl", "projects/line/view", template=True)
     site.routing = Routing(profiles={"default": RoutingProfile((mapping,), vars={"who": "north"})})
     site.pod = pod(service_path="", profile="default")
@@ -183,28 +187,28 @@ async def test_a_template_without_its_variable_is_refused(site: EngineHarness) -
 
 
 async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineHarness) -> None:
-    """The mode's collection file is left out with a warning; core's own stays what it is."""
+    """The mode's collection file is omitted with a warning; core's own file stays."""
     resources = f"{SERVICE}/config/resources"
-    rows = tuple(RoutingMapping(f"{resources}/{name}", CORE) for name in ("core", "prd"))
-    site.routing = Routing(profiles={"default": RoutingProfile(rows)})
+    mappings = tuple(RoutingMapping(f"{resources}/{name}", CORE) for name in ("core", "prd"))
+    site.routing = Routing(profiles={"default": RoutingProfile(mappings)})
     site.pod = pod(service_path="", profile="default")
     site.commit(
         {f"{resources}/prd/config-mode.json": '{"parent": "core"}', f"{resources}/prd/a": "x"}
     )
-    done = await site.engine.sync(site.sync_request())
+    result = await site.engine.sync(site.sync_request())
     assert json.loads(site.files[f"{CORE}/config-mode.json"])["title"] == "core"
     assert site.files[f"{CORE}/a"] == b"x"
-    (warning,) = done.planned.plan.warnings
+    (warning,) = result.planned.plan.warnings
     assert warning.startswith(
         f"profiles.default.mappings[1]: {resources}/prd/config-mode.json skipped"
     )
-    site.routing = Routing(profiles={"default": RoutingProfile(rows[1:])})
+    site.routing = Routing(profiles={"default": RoutingProfile(mappings[1:])})
     await site.engine.sync(site.sync_request())
     assert f"{CORE}/config-mode.json" in site.files
 
 
-async def test_patches_and_their_files_are_templates_too(site: EngineHarness) -> None:
-    """A value is rendered before it is read as JSON; the file it goes to may be named by one."""
+async def test_patches_and_their_globs_are_templates_too(site: EngineHarness) -> None:
+    """A value is rendered before it is parsed as JSON."""
     patch = PatchSet(
         {".name": "{{.GatewayName}}", ".port": "{{.Vars.port}}"}, "{{.GatewayName}}/db.json"
     )
@@ -213,12 +217,12 @@ async def test_patches_and_their_files_are_templates_too(site: EngineHarness) ->
     site.pod = pod(service_path="", profile="default")
     site.commit({"tpl/site/db.json": '{"name": "", "port": 0}'})
     await site.engine.sync(site.sync_request())
-    made = json.loads(site.files["projects/line/site/db.json"])
-    assert made == {"name": "site", "port": 8088}
+    patched = json.loads(site.files["projects/line/site/db.json"])
+    assert patched == {"name": "site", "port": 8088}
 
 
-async def test_additional_files_go_where_their_templates_lead(site: EngineHarness) -> None:
-    """Nothing is written to a path that is called like the template."""
+async def test_paths_of_additional_files_are_templates(site: EngineHarness) -> None:
+    """An unknown variable is refused."""
     extra = RoutingFile("labels/{{.PodName}}.txt", "user-lib/{{.GatewayName}}/")
     site.routing = Routing(additional_files=(extra,))
     site.commit({"labels/site-0.txt": "first"})
@@ -232,7 +236,7 @@ async def test_additional_files_go_where_their_templates_lead(site: EngineHarnes
 
 
 @pytest.mark.scenario("G37")
-async def test_a_pointer_to_large_storage_is_refused(site: EngineHarness) -> None:
+async def test_a_git_lfs_pointer_is_refused(site: EngineHarness) -> None:
     """Nothing is written, and the path is named."""
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     site.commit({f"{SERVICE}/projects/line/big.bin": pointer})
@@ -242,7 +246,7 @@ async def test_a_pointer_to_large_storage_is_refused(site: EngineHarness) -> Non
     assert site.files == {}
 
 
-async def test_caps_hold_before_a_byte_is_staged(site: EngineHarness) -> None:
+async def test_caps_are_checked_before_staging(site: EngineHarness) -> None:
     """A file over the cap refuses the sync."""
     with pytest.raises(SyncRefused, match=r"safety\.maxFileSize is 20"):
         await site.engine.sync(site.sync_request(caps=Caps(max_file_bytes=20)))
@@ -250,8 +254,8 @@ async def test_caps_hold_before_a_byte_is_staged(site: EngineHarness) -> None:
 
 
 @pytest.mark.scenario("G42")
-async def test_many_deletes_need_a_word(site: EngineHarness) -> None:
-    """The guard holds the sync until this very commit is allowed to delete."""
+async def test_many_deletes_need_an_allowance(site: EngineHarness) -> None:
+    """The guard refuses the sync until deletes are allowed for this commit."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     site.commit(many)
     await site.engine.sync(site.sync_request())
@@ -260,59 +264,59 @@ async def test_many_deletes_need_a_word(site: EngineHarness) -> None:
         await site.engine.sync(site.sync_request())
     assert refused.value.reason == "MassDeleteGuard"
     assert site.tip in refused.value.message
-    allowed = DeleteSafety(allowed=DeleteAllowance(site.tip, hash_routing(site.routing)))
-    done = await site.engine.sync(site.sync_request(safety=allowed))
-    assert done.applied.deleted == 40
+    safety = DeleteSafety(allowed=DeleteAllowance(site.tip, hash_routing(site.routing)))
+    result = await site.engine.sync(site.sync_request(safety=safety))
+    assert result.applied.deleted == 40
 
 
 @pytest.mark.scenario("G48")
-async def test_the_last_apply_is_undone(site: EngineHarness) -> None:
-    """The old bytes are back, and what changed has to be scanned."""
+async def test_a_rollback_undoes_the_last_apply(site: EngineHarness) -> None:
+    """The old bytes are restored, and changed kinds have to be scanned."""
     await site.engine.sync(site.sync_request())
     first, before = site.tip, site.files
     site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
     await site.engine.sync(site.sync_request())
-    undone = await site.engine.rollback()
+    rolled_back = await site.engine.rollback()
     assert site.files == before
-    assert undone.manifest is not None
-    assert undone.manifest.commit == first
-    assert undone.scans == {ScanKind.PROJECTS}
+    assert rolled_back.manifest is not None
+    assert rolled_back.manifest.commit == first
+    assert rolled_back.scans == {ScanKind.PROJECTS}
 
 
-async def test_there_may_be_nothing_to_undo(site: EngineHarness) -> None:
-    """A volume without an apply says so."""
+async def test_a_rollback_without_an_apply_is_refused(site: EngineHarness) -> None:
+    """The message says that it is not possible."""
     with pytest.raises(Stalled, match="rollback is not possible"):
         await site.engine.rollback()
 
 
 @pytest.mark.scenario("G47")
-async def test_drift_is_seen_and_stamps_are_not(site: EngineHarness) -> None:
-    """A hand edit, a lost file and a strange one count; the gateway's own stamps do not."""
+async def test_drift_is_detected_and_stamps_are_ignored(site: EngineHarness) -> None:
+    """Edited, missing and extra files are drift; the gateway's own stamps are not."""
     await site.engine.sync(site.sync_request())
     excludes = GlobSet(("**/.resources/**",))
     assert not (await site.engine.find_drift(excludes)).has_drift
     stamped = json.loads(site.files["projects/line/view/resource.json"])
     stamped["attributes"]["lastModification"] = {"actor": "someone", "timestamp": "now"}
     (site.data / "projects/line/view/resource.json").write_text(json.dumps(stamped))
-    found = await site.engine.find_drift(excludes)
-    assert (found.has_drift, found.noise) == (False, ("projects/line/view/resource.json",))
+    drift = await site.engine.find_drift(excludes)
+    assert (drift.has_drift, drift.noise) == (False, ("projects/line/view/resource.json",))
     (site.data / VIEW).write_text("edited")
     (site.data / "projects/line/project.json").unlink()
     (site.data / "projects/line/strange").write_text("?")
-    found = await site.engine.find_drift(excludes)
-    assert (found.modified, found.missing, found.extra) == (
+    drift = await site.engine.find_drift(excludes)
+    assert (drift.modified, drift.missing, drift.extra) == (
         (VIEW,),
         ("projects/line/project.json",),
         ("projects/line/strange",),
     )
-    done = await site.engine.sync(site.sync_request())
-    assert (done.applied.put, done.applied.deleted) == (2, 1)
+    result = await site.engine.sync(site.sync_request())
+    assert (result.applied.put, result.applied.deleted) == (2, 1)
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
     assert json.loads(site.files["projects/line/view/resource.json"]) == stamped
 
 
-async def test_everything_is_hashed_on_demand(site: EngineHarness) -> None:
-    """A change that left size, time and inode alone is found by a full look only."""
+async def test_a_full_check_hashes_all_files(site: EngineHarness) -> None:
+    """Only it detects a change that kept size, time and inode."""
     await site.engine.sync(site.sync_request())
     path = site.data / VIEW
     stat = path.stat()
@@ -323,21 +327,21 @@ async def test_everything_is_hashed_on_demand(site: EngineHarness) -> None:
     assert (await site.engine.find_drift(GlobSet(()), everything=True)).modified == (VIEW,)
 
 
-async def test_equal_files_are_adopted_unwritten(site: EngineHarness) -> None:
-    """A volume that has the files already gets a manifest and no write."""
+async def test_equal_files_are_adopted_without_a_write(site: EngineHarness) -> None:
+    """A volume that already has the files gets a manifest and no write."""
     await site.engine.sync(site.sync_request())
     (site.data / ".ignition-sync" / "manifest.json").unlink()
     inode = (site.data / VIEW).stat().st_ino
-    done = await site.engine.sync(site.sync_request())
-    assert (done.applied.tx, done.applied.put) == ("", 0)
+    result = await site.engine.sync(site.sync_request())
+    assert (result.applied.tx, result.applied.put) == ("", 0)
     assert (site.data / VIEW).stat().st_ino == inode
     assert site.applier.manifest() is not None
 
 
-async def test_a_large_file_goes_by_in_pieces(
+async def test_a_large_file_is_read_in_chunks(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is never read as a whole, and is adopted where it lies already."""
+    """Never as a whole; an equal one on the disk is adopted."""
     large = "0123456789abcdef" * (9 * 65536)
     site.commit({f"{SERVICE}/projects/line/large.bin": large})
     sizes: list[int] = []
@@ -359,20 +363,22 @@ async def test_a_large_file_goes_by_in_pieces(
     assert path.stat().st_ino == inode
 
 
-async def test_a_large_file_that_finds_no_room_ends_the_sync(site: EngineHarness) -> None:
-    """The error of the disk comes through, not that of the pipe."""
+async def test_a_large_file_without_disk_space_refuses_the_sync(site: EngineHarness) -> None:
+    """The error is that of the disk, not that of the pipe."""
     site.commit({f"{SERVICE}/projects/line/large.bin": "0123456789abcdef" * (9 * 65536)})
-    greedy = DiskReserve(share=1.0, minimum=0)
+    reserve = DiskReserve(share=1.0, minimum=0)
     site.applier.close()
-    site.applier = DataVolume(site.data, LockOwner("uid-1", "site-0", "node-a"), reserve=greedy)
+    site.applier = DataVolume(site.data, LockOwner("uid-1", "site-0", "node-a"), reserve=reserve)
     with pytest.raises(Retryable, match="must stay free"):
         await SyncEngine(site.applier, site.store).sync(site.sync_request())
     assert site.files == {}
 
 
 @pytest.mark.scenario("G17")
-async def test_git_down_leaves_the_tree(site: EngineHarness, tmp_path: Path) -> None:
-    """A commit that cannot be had changes nothing."""
+async def test_a_commit_that_cannot_be_fetched_changes_nothing(
+    site: EngineHarness, tmp_path: Path
+) -> None:
+    """The files of the last sync stay."""
     await site.engine.sync(site.sync_request())
     before = site.files
     with pytest.raises(GitError):
@@ -380,8 +386,8 @@ async def test_git_down_leaves_the_tree(site: EngineHarness, tmp_path: Path) -> 
     assert site.files == before
 
 
-async def test_a_sync_is_given_up_before_its_commit_point(site: EngineHarness) -> None:
-    """Something newer came: nothing is changed and nothing is left over."""
+async def test_a_sync_is_interrupted_before_its_commit_point(site: EngineHarness) -> None:
+    """Nothing is changed and no staging is left."""
     interrupt = Interrupt()
     interrupt.set()
     with pytest.raises(SyncInterrupted):
@@ -391,11 +397,11 @@ async def test_a_sync_is_given_up_before_its_commit_point(site: EngineHarness) -
     late = Interrupt()
     loop = asyncio.get_running_loop()
 
-    def ask(_: object) -> None:
+    def interrupt_late(_: object) -> None:
         asyncio.run_coroutine_threadsafe(_set(late), loop).result(5)
 
     with pytest.raises(SyncInterrupted):
-        await site.engine.sync(site.sync_request(), late, before_commit=ask)
+        await site.engine.sync(site.sync_request(), late, before_commit=interrupt_late)
     assert site.files == {}
     assert list((site.data / ".ignition-sync" / "staging").iterdir()) == []
 
@@ -405,31 +411,31 @@ async def _set(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.scenario("G14")
-async def test_the_order_decides_not_the_tip(site: EngineHarness) -> None:
-    """The branch moved on after the commit was named."""
-    wanted = site.tip
+async def test_the_requested_commit_is_synced_not_the_tip(site: EngineHarness) -> None:
+    """Also if the branch has moved since."""
+    requested = site.tip
     site.commit({f"{SERVICE}/{VIEW}": '{"newer": 1}'})
-    await site.engine.sync(site.sync_request(commit=wanted))
+    await site.engine.sync(site.sync_request(commit=requested))
     assert site.files[VIEW] == b'{"root": {"x": 1}}'
 
 
-async def test_warnings_name_what_the_gateway_would_miss(site: EngineHarness) -> None:
-    """A listed payload that is not there is said, and does not stop the sync."""
+async def test_a_missing_payload_is_a_warning(site: EngineHarness) -> None:
+    """It is named, and does not stop the sync."""
     site.commit(
         {f"{SERVICE}/projects/line/view/resource.json": resource_json("view.json", "gone.bin")}
     )
-    done = await site.engine.sync(site.sync_request())
-    assert any("gone.bin" in warning for warning in done.planned.warnings)
+    result = await site.engine.sync(site.sync_request())
+    assert any("gone.bin" in warning for warning in result.planned.warnings)
 
 
 async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineHarness) -> None:
-    """Also by syncs that change other files, and for a payload that goes in that very sync."""
+    """Also by syncs that change other files, and for a payload deleted in the same sync."""
     await site.engine.sync(site.sync_request())
     site.commit({f"{SERVICE}/{VIEW}": None, f"{SERVICE}/projects/line/data.json": "{"})
     for number in range(2):
         site.commit({f"{SERVICE}/projects/line/code.py": f"x = {number}"})
-        found = (await site.engine.sync(site.sync_request())).planned.warnings
-        assert [text.partition(":")[0] for text in found] == [
+        warnings = (await site.engine.sync(site.sync_request())).planned.warnings
+        assert [warning.partition(":")[0] for warning in warnings] == [
             "projects/line/data.json",
             "projects/line/view/resource.json",
         ]
@@ -438,17 +444,17 @@ async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineHarness
 
 
 async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineHarness) -> None:
-    """What it does not say about a kept resource.json is read from the disk in the next sync."""
+    """Its missing data about a kept resource.json is read from the disk in the next sync."""
     site.commit(
         {f"{SERVICE}/projects/line/view/resource.json": resource_json("view.json", "gone.bin")}
     )
     await site.engine.sync(site.sync_request())
     before = site.applier.manifest()
-    _as_written_before(site)
+    _downgrade_manifest(site)
     site.commit({f"{SERVICE}/projects/line/code.py": "x = 1"})
-    done = await site.engine.sync(site.sync_request())
-    assert any("gone.bin" in warning for warning in done.planned.warnings)
-    assert done.applied.put == 1
+    result = await site.engine.sync(site.sync_request())
+    assert any("gone.bin" in warning for warning in result.planned.warnings)
+    assert result.applied.put == 1
     after = site.applier.manifest()
     assert before is not None
     assert after is not None
@@ -456,15 +462,15 @@ async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineHarness
         assert after.files[path] == entry
 
 
-async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineHarness) -> None:
-    """The manifest of an earlier version has no record: unmanaged files stay, and are named."""
+async def test_an_upgrade_keeps_files_of_unknown_origin(site: EngineHarness) -> None:
+    """An older manifest has no adoption record: unmanaged files are kept and named."""
     await site.engine.sync(site.sync_request())
     (site.data / "projects/line/theirs").write_text("?")
-    _as_written_before(site)
+    _downgrade_manifest(site)
     site.commit({f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
-    done = await site.engine.sync(site.sync_request())
-    assert (done.applied.put, done.applied.deleted) == (1, 0)
-    (warning,) = done.planned.plan.warnings
+    result = await site.engine.sync(site.sync_request())
+    assert (result.applied.put, result.applied.deleted) == (1, 0)
+    (warning,) = result.planned.plan.warnings
     assert "is kept: projects/line/theirs." in warning
     assert not (await site.engine.find_drift(GlobSet(()))).has_drift
     (site.data / "projects/line/newer").write_text("?")
@@ -473,8 +479,8 @@ async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineHarn
     assert "projects/line/theirs" in site.files
 
 
-def _as_written_before(site: EngineHarness) -> None:
-    """Turn the manifest into what a version without adoption and warnings wrote."""
+def _downgrade_manifest(site: EngineHarness) -> None:
+    """Rewrite the manifest as a version without adoption and warnings wrote it."""
     path = site.data / ".ignition-sync" / "manifest.json"
     body = json.loads(path.read_text())
     body["files"] = {name: entry[:7] for name, entry in body["files"].items()}
@@ -486,5 +492,5 @@ def _as_written_before(site: EngineHarness) -> None:
 
 @pytest.mark.scenario("G20")
 def test_memory_does_not_grow_with_the_repository(tmp_path: Path) -> None:
-    """100 MB of files, small and large, pass through less than 90 MiB."""
+    """100 MB of files, small and large, are synced with less than 90 MiB."""
     assert engine_memory.peak_mib(tmp_path, small=400, large=2) <= 90

@@ -1,4 +1,4 @@
-"""What the engine remembers saves work and changes nothing."""
+"""Caches of the engine save work and do not change the result."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ LINE = f"{SERVICE}/projects/line"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[EngineHarness]:
-    """A site whose config.json files get a system name."""
-    with engine_harness(tmp_path) as made:
-        made.routing = Routing(normalize=NormalizeRules(system_name=True))
-        yield made
+    """A harness whose config.json files get a system name."""
+    with engine_harness(tmp_path) as harness:
+        harness.routing = Routing(normalize=NormalizeRules(system_name=True))
+        yield harness
 
 
-class Counted:
-    """How often the whole commit was laid out, and the whole disk surveyed."""
+class CallCounts:
+    """How often the whole layout was built, and the whole disk surveyed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.layouts = self.surveys = 0
-        whole, live = sync.layouts.layout_for_selection, DataVolume.survey
+        build_layout, survey = sync.layouts.layout_for_selection, DataVolume.survey
 
-        def laid_out(*args: object) -> object:
+        def counting_layout(*args: object) -> object:
             self.layouts += 1
-            return whole(*args)  # type: ignore[arg-type]
+            return build_layout(*args)  # type: ignore[arg-type]
 
         def counting_survey(
-            applier: DataVolume, where: SurveyScope, manifest: Manifest | None = None
+            applier: DataVolume, scope: SurveyScope, manifest: Manifest | None = None
         ) -> LiveTree:
             self.surveys += 1
-            return live(applier, where, manifest)
+            return survey(applier, scope, manifest)
 
-        monkeypatch.setattr(sync.layouts, "layout_for_selection", laid_out)
+        monkeypatch.setattr(sync.layouts, "layout_for_selection", counting_layout)
         monkeypatch.setattr(DataVolume, "survey", counting_survey)
 
 
-async def _cold(site: EngineHarness) -> tuple[bytes, bytes]:
-    """The plan and the manifest by an engine that remembers nothing."""
+async def _plan_without_caches(site: EngineHarness) -> tuple[bytes, bytes]:
+    """The plan and the manifest of an engine without caches."""
     git = Git(git_settings(site.directory))
     store = CommitStore.open(git, site.directory / "cold", cap_bytes=CAP)
     with DataVolume(site.data, LockOwner("uid-2", "site-0", "node-a")) as applier:
@@ -82,26 +82,26 @@ COMMITS: tuple[tuple[dict[str, str | None], int], ...] = (
 )
 
 
-async def test_a_warm_engine_plans_what_a_cold_one_plans(
+async def test_plans_with_and_without_caches_are_equal(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over changed, new and lost files, and one look at the disk for each sync."""
+    """Over changed, new and deleted files, with one survey of the disk per sync."""
     await site.engine.sync(site.sync_request())
-    for files, whole in COMMITS:
+    for files, layouts in COMMITS:
         site.commit(files)
-        expected = await _cold(site)
+        expected = await _plan_without_caches(site)
         with monkeypatch.context() as patch:
-            counted = Counted(patch)
+            counts = CallCounts(patch)
             planned = await site.engine.plan(site.sync_request())
-            assert (counted.layouts, counted.surveys) == (whole, 1)
+            assert (counts.layouts, counts.surveys) == (layouts, 1)
         assert (plans.to_json(planned.plan), manifests.encode(planned.manifest)) == expected
         await site.engine.sync(site.sync_request())
 
 
-async def test_a_manifest_is_read_again_only_if_it_is_another_one(
+async def test_a_manifest_is_decoded_only_if_it_changed(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a sync it is known, after an undo and after a foreign hand it is what lies there."""
+    """After a sync it is cached; after a rollback or a foreign write it is read."""
     await site.engine.sync(site.sync_request())
     first = site.applier.manifest()
     site.commit({f"{LINE}/view/view.json": '{"root": 2}'})
@@ -114,14 +114,14 @@ async def test_a_manifest_is_read_again_only_if_it_is_another_one(
     assert second.commit == synced.applied.to_commit
     assert manifests.encode(second) == (site.data / MANIFEST_PATH).read_bytes()
     assert (await site.engine.rollback()).manifest == first
-    other = site.data / f"{MANIFEST_PATH}.other"
-    other.write_bytes(manifests.encode(second))
-    other.rename(site.data / MANIFEST_PATH)
+    foreign = site.data / f"{MANIFEST_PATH}.other"
+    foreign.write_bytes(manifests.encode(second))
+    foreign.rename(site.data / MANIFEST_PATH)
     assert site.applier.manifest() == second
 
 
 class ManualClock:
-    """A clock that stands until it is moved."""
+    """A clock that only a test advances."""
 
     seconds = 0.0
 
@@ -140,7 +140,7 @@ class ManualClock:
         (0.0, (ManagedRoot("elsewhere", "dir"),), 2),
     ],
 )
-async def test_a_prefetch_counts_if_it_is_fresh_and_the_right_one(
+async def test_a_prefetched_survey_is_used_if_recent_and_of_the_same_roots(
     site: EngineHarness,
     monkeypatch: pytest.MonkeyPatch,
     waited: float,
@@ -151,10 +151,10 @@ async def test_a_prefetch_counts_if_it_is_fresh_and_the_right_one(
     await site.engine.sync(site.sync_request())
     manifest = site.applier.manifest()
     assert manifest is not None
-    counted, clock = Counted(monkeypatch), ManualClock()
-    watching = VolumeInspector(site.applier, clock)
-    watching.prefetch()
+    counts, clock = CallCounts(monkeypatch), ManualClock()
+    inspector = VolumeInspector(site.applier, clock)
+    inspector.prefetch()
     clock.seconds += waited
-    found = watching.inspect((*manifest.roots, *roots))
-    assert counted.surveys == surveys
-    assert set(found.live_tree.files) == set(site.files)
+    inspected = inspector.inspect((*manifest.roots, *roots))
+    assert counts.surveys == surveys
+    assert set(inspected.live_tree.files) == set(site.files)

@@ -1,4 +1,4 @@
-"""All files are compared by content once in a while, however often an agent restarts."""
+"""All files are compared by content periodically, however often an agent restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = 3600.0
 
 
 class WallClock(SystemClock):
-    """A clock on the wall that a test puts forward; the steady one of a new process begins anew."""
+    """A wall clock that a test advances; the monotonic clock of a new process starts again."""
 
     hours = 0.0
 
@@ -26,33 +26,33 @@ class WallClock(SystemClock):
         return super().now() + timedelta(hours=self.hours)
 
 
-def _altered_unseen(path: Path) -> None:
-    """Other bytes of the same length at the same time, as only a comparison by content sees."""
+def _alter_content_only(path: Path) -> None:
+    """Write other bytes of the same length and time, which only a full hash detects."""
     before = path.stat()
     path.write_bytes(b"x" * before.st_size)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> None:
-    """DRF-1: the time since the last one goes on while nobody runs."""
+async def test_restarts_do_not_delay_the_full_hash(tmp_path: Path) -> None:
+    """DRF-1: the time since the last one includes the time while no agent runs."""
     clock, policy = WallClock(), SyncPolicy(full_hash_seconds=24 * HOUR)
     with engine_harness(tmp_path) as site:
-        work = await site.operations(clock)
-        await work.sync(site.sync_request(), Interrupt(), trigger="")
-        _altered_unseen(site.data / VIEW)
-        found = []
+        operations = await site.operations(clock)
+        await operations.sync(site.sync_request(), Interrupt(), trigger="")
+        _alter_content_only(site.data / VIEW)
+        modified = []
         for _ in range(3):
             clock.hours += 10
             watch = DriftWatch(await site.operations(clock), clock)
             await watch.check(policy, GlobSet(()))
             assert watch.drift is not None
-            found.append(watch.drift.modified)
-        assert found == [(), (), (VIEW,)]
+            modified.append(watch.drift.modified)
+        assert modified == [(), (), (VIEW,)]
         clock.hours -= 10
-        again = await site.operations(clock)
-        assert again.state.hashed is not None
-        assert again.state.hashed > clock.now(), "a clock that was set back"
-        watch = DriftWatch(again, clock)
+        restarted = await site.operations(clock)
+        assert restarted.state.hashed is not None
+        assert restarted.state.hashed > clock.now(), "a clock that was set back"
+        watch = DriftWatch(restarted, clock)
         await watch.check(policy, GlobSet(()))
         assert watch.drift is not None
         assert watch.drift.modified == (VIEW,)

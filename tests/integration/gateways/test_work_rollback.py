@@ -1,4 +1,4 @@
-"""A rollback that is asked for happens once, whatever comes in between (DRF-6)."""
+"""A requested rollback happens once, whatever happens in between (DRF-6)."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Killed(Exception):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[EngineHarness]:
-    """A data directory with a repository behind it."""
-    with engine_harness(tmp_path) as found:
-        yield found
+    """A data directory and its repository."""
+    with engine_harness(tmp_path) as harness:
+        yield harness
 
 
-async def _synced_twice(site: EngineHarness) -> tuple[GatewayOperations, str, dict[str, bytes]]:
-    """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
-    work = await site.operations()
-    await work.sync(site.sync_request(), Interrupt(), trigger="")
+async def _sync_twice(site: EngineHarness) -> tuple[GatewayOperations, str, dict[str, bytes]]:
+    """Sync a good, then a bad commit; returns operations, the bad commit and the good files."""
+    operations = await site.operations()
+    await operations.sync(site.sync_request(), Interrupt(), trigger="")
     before = site.files
     bad = site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
-    await work.sync(site.sync_request(), Interrupt(), trigger="")
+    await operations.sync(site.sync_request(), Interrupt(), trigger="")
     assert site.files != before
-    return work, bad, before
+    return operations, bad, before
 
 
-async def _failed_rollback(
-    site: EngineHarness, work: GatewayOperations, monkeypatch: pytest.MonkeyPatch
+async def _fail_rollback(
+    site: EngineHarness, operations: GatewayOperations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rollback that is asked for while the disk is full."""
+    """Request a rollback while the disk is full."""
 
     def full() -> None:
         raise Retryable("DiskFull", "no room")
@@ -48,78 +48,78 @@ async def _failed_rollback(
     with monkeypatch.context() as patched:
         patched.setattr(site.applier, "rollback", full)
         with pytest.raises(Retryable):
-            await work.rollback("site", "")
+            await operations.rollback("site", "")
 
 
 async def test_a_fault_delays_a_rollback(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not count as heeded before it is done."""
-    work, bad, before = await _synced_twice(site)
-    await _failed_rollback(site, work, monkeypatch)
-    assert work.state.rollback == ""
-    await work.rollback("site", "")
+    """The request counts as handled only after the rollback."""
+    operations, bad, before = await _sync_twice(site)
+    await _fail_rollback(site, operations, monkeypatch)
+    assert operations.state.rollback == ""
+    await operations.rollback("site", "")
     assert site.files == before
-    assert work.state.rollback == "site"
-    assert work.state.rolled_back is not None
-    assert work.state.rolled_back.commit == bad
-    assert work.state.pending == ("projects",)
+    assert operations.state.rollback == "site"
+    assert operations.state.rolled_back is not None
+    assert operations.state.rolled_back.commit == bad
+    assert operations.state.pending == ("projects",)
 
 
 async def test_a_crash_after_a_rollback_does_not_undo_it(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files were back, the memory did not say so yet: nothing is undone a second time."""
-    work, bad, before = await _synced_twice(site)
-    real = site.applier.rollback
+    """The files were restored, but not recorded in the state: nothing is undone twice."""
+    operations, bad, before = await _sync_twice(site)
+    rollback = site.applier.rollback
 
     def killed() -> None:
-        real()
+        rollback()
         raise Killed
 
     with monkeypatch.context() as patched:
         patched.setattr(site.applier, "rollback", killed)
         with pytest.raises(Killed):
-            await work.rollback("site", "")
+            await operations.rollback("site", "")
     assert site.files == before
-    later = await site.operations()
-    assert later.state.rollback == ""
-    await later.rollback("site", "")
+    restarted = await site.operations()
+    assert restarted.state.rollback == ""
+    await restarted.rollback("site", "")
     assert site.files == before
-    assert later.state.rolled_back is not None
-    assert later.state.rolled_back.commit == bad
-    assert later.state.pending == ("config", "projects")
+    assert restarted.state.rolled_back is not None
+    assert restarted.state.rolled_back.commit == bad
+    assert restarted.state.pending == ("config", "projects")
 
 
 @pytest.mark.parametrize("request_value", ["site", "site@20260101-000000"])
-async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
+async def test_a_rollback_without_an_apply_does_nothing(
     site: EngineHarness, request_value: str
 ) -> None:
-    """A request that outlived its volume is heeded on the next one without an error."""
-    work = await site.operations()
-    assert await work.rollback(request_value, "") is False
-    assert (work.state.rollback, work.state.pending) == (request_value, ())
-    await work.sync(site.sync_request(), Interrupt(), trigger="")
-    assert work.state.rolled_back is None
+    """A request from before a new volume is handled without an error."""
+    operations = await site.operations()
+    assert await operations.rollback(request_value, "") is False
+    assert (operations.state.rollback, operations.state.pending) == (request_value, ())
+    await operations.sync(site.sync_request(), Interrupt(), trigger="")
+    assert operations.state.rolled_back is None
     assert site.files
 
 
-async def test_what_cannot_be_undone_is_said_once(site: EngineHarness) -> None:
-    """A request that nothing can fulfil must not keep later commits away."""
-    work, _, _ = await _synced_twice(site)
+async def test_an_impossible_rollback_is_reported_once(site: EngineHarness) -> None:
+    """A request that cannot be fulfilled does not block later commits."""
+    operations, _, _ = await _sync_twice(site)
     with pytest.raises(Stalled, match=r"snapshot .* not found"):
-        await work.rollback("site@20260101-000000", "")
-    assert work.state.rollback == "site@20260101-000000"
+        await operations.rollback("site@20260101-000000", "")
+    assert operations.state.rollback == "site@20260101-000000"
 
 
-async def test_a_wish_given_up_is_begun_anew(
+async def test_a_failed_rollback_request_starts_over_after_a_sync(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After another sync the same word means the undo of that one."""
-    work, _, _ = await _synced_twice(site)
-    await _failed_rollback(site, work, monkeypatch)
+    """After another sync the same request undoes that one."""
+    operations, _, _ = await _sync_twice(site)
+    await _fail_rollback(site, operations, monkeypatch)
     before = site.files
     site.commit({f"{SERVICE}/{VIEW}": '{"worse": true}'})
-    await work.sync(site.sync_request(), Interrupt(), trigger="")
-    await work.rollback("site", "")
+    await operations.sync(site.sync_request(), Interrupt(), trigger="")
+    await operations.rollback("site", "")
     assert site.files == before
