@@ -1,4 +1,4 @@
-"""`windlass gateway` as a person at a desk uses it."""
+"""`windlass gateway` as an operator uses it on the command line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Shell:
         return windlass_command.run(["gateway", *args], environment, cwd=self.data)
 
     def run(self, command: str, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """One of the commands that ask the repository."""
+        """Run a command that reads the repository."""
         return self.windlass(
             command,
             f"--repo={self.served.server.url('site')}",
@@ -60,7 +60,7 @@ class Shell:
         )
 
     def token(self, text: str = TOKEN) -> str:
-        """The option that names a file with a token."""
+        """The option for a file with a token."""
         path = self.directory / "token"
         path.write_text(text)
         return f"--token-file={path}"
@@ -74,36 +74,36 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         yield Shell(served, served.create("site", SITE), tmp_path)
 
 
-def test_plan_apply_verify_rollback(shell: Shell) -> None:
-    """The whole day of a person: look, do, look again, undo."""
-    looked = shell.run("plan")
-    assert looked.returncode == 2, looked.stderr
-    assert f"+ {VIEW}" in looked.stdout
-    assert "6 to write, 0 to delete, scans: projects, config" in looked.stdout
+def test_plan_apply_verify_and_rollback_work_together(shell: Shell) -> None:
+    """The usual order of commands."""
+    planned = shell.run("plan")
+    assert planned.returncode == 2, planned.stderr
+    assert f"+ {VIEW}" in planned.stdout
+    assert "6 to write, 0 to delete, scans: projects, config" in planned.stdout
     assert list(shell.data.iterdir()) == []
-    done = shell.run("apply")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "6 written, 0 deleted" in done.stdout
+    applied = shell.run("apply")
+    assert (applied.returncode, applied.stderr) == (0, "")
+    assert "6 written, 0 deleted" in applied.stdout
     assert shell.run("plan").returncode == 0
-    checked = shell.windlass("verify", f"--to={shell.data}")
-    assert (checked.returncode, "0 modified" in checked.stdout) == (0, True)
+    verified = shell.windlass("verify", f"--to={shell.data}")
+    assert (verified.returncode, "0 modified" in verified.stdout) == (0, True)
     before = read_files(shell.data)
     commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
     assert shell.run("apply").returncode == 0
     assert read_files(shell.data) != before
-    undone = shell.windlass("rollback", f"--to={shell.data}")
-    assert undone.returncode == 0, undone.stderr
+    rolled_back = shell.windlass("rollback", f"--to={shell.data}")
+    assert rolled_back.returncode == 0, rolled_back.stderr
     assert read_files(shell.data) == before
 
 
 def test_an_untouched_directory_has_nothing_to_roll_back(shell: Shell) -> None:
-    """Nothing to do is said and is no error."""
-    undone = shell.windlass("rollback", f"--to={shell.data}")
-    assert (undone.returncode, undone.stderr) == (0, "")
-    assert undone.stdout == f"{shell.data}: nothing to roll back\n"
+    """Rolling it back prints so, and is not an error."""
+    rolled_back = shell.windlass("rollback", f"--to={shell.data}")
+    assert (rolled_back.returncode, rolled_back.stderr) == (0, "")
+    assert rolled_back.stdout == f"{shell.data}: nothing to roll back\n"
 
 
-def test_a_difference_is_shown(shell: Shell) -> None:
+def test_diff_shows_differences(shell: Shell) -> None:
     """Text as a unified diff, anything else by digest and size."""
     shell.run("apply")
     commit_files(
@@ -114,9 +114,9 @@ def test_a_difference_is_shown(shell: Shell) -> None:
             f"{SERVICE}/projects/line/project.json": None,
         },
     )
-    shown = shell.run("diff")
-    assert shown.returncode == 2, shown.stderr
-    lines = shown.stdout.splitlines()
+    diff = shell.run("diff")
+    assert diff.returncode == 2, diff.stderr
+    lines = diff.stdout.splitlines()
     assert '-{"root": {"x": 1}}' in lines
     assert '+{"root": {"x": 2}}' in lines
     assert "--- a/projects/line/project.json" in lines
@@ -125,30 +125,34 @@ def test_a_difference_is_shown(shell: Shell) -> None:
     assert read_files(shell.data)[VIEW] == b'{"root": {"x": 1}}'
 
 
-def test_no_terminal_obeys_a_repository(shell: Shell) -> None:
-    """Escape sequences in contents, names and errors are shown, never sent."""
-    evil, shown_evil = "\x1b]0;owned\x07\x9b2J\u202e", "\\u001b]0;owned\\u0007\\u009b2J\\u202e"
-    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": f"{evil}\n"})
-    shown = shell.run("diff")
-    assert f"+{shown_evil}" in shown.stdout.splitlines()
-    named = f"{SERVICE}/projects/line/a\u202eb.txt"
-    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": "{}", named: "x\n"})
+def test_escape_sequences_of_a_repository_are_not_printed(shell: Shell) -> None:
+    """In contents, names and errors they are shown escaped."""
+    sequence, escaped = "\x1b]0;owned\x07\x9b2J\u202e", "\\u001b]0;owned\\u0007\\u009b2J\\u202e"
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": f"{sequence}\n"})
+    diff = shell.run("diff")
+    assert f"+{escaped}" in diff.stdout.splitlines()
+    path = f"{SERVICE}/projects/line/a\u202eb.txt"
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": "{}", path: "x\n"})
     plan = shell.run("plan")
     assert "a\\u202eb.txt" in plan.stdout + plan.stderr
-    missing = shell.windlass("verify", f"--to={shell.directory / evil}")
-    assert shown_evil in missing.stderr
-    for done in (shown, plan, missing):
-        assert not set(evil) & {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.stdout + done.stderr)
+    missing = shell.windlass("verify", f"--to={shell.directory / sequence}")
+    assert escaped in missing.stderr
+    for finished in (diff, plan, missing):
+        assert (
+            not set(sequence)
+            & {"\x1b", "\x07", "\x9b", "\u202e"}
+            & set(finished.stdout + finished.stderr)
+        )
 
 
-def test_a_mistyped_mode_leaves_the_gateway_as_it_is(shell: Shell) -> None:
-    """The files of the mode stay, and the message lists the modes that exist."""
-    modes = f"{SERVICE}/config/resources"
+def test_a_mistyped_mode_changes_nothing(shell: Shell) -> None:
+    """The files of the mode are kept, and the message lists the available modes."""
+    resources = f"{SERVICE}/config/resources"
     commit_files(
         shell.repository,
         {
-            f"{modes}/dev/ignition/db/config.json": "{}",
-            f"{modes}/prd/ignition/db/config.json": "{}",
+            f"{resources}/dev/ignition/db/config.json": "{}",
+            f"{resources}/prd/ignition/db/config.json": "{}",
         },
     )
     assert shell.run("apply", "--deployment-mode=dev").returncode == 0
@@ -169,21 +173,21 @@ def test_a_mistyped_mode_leaves_the_gateway_as_it_is(shell: Shell) -> None:
     ],
 )
 def test_a_mistyped_option_is_named(shell: Shell, option: str, words: str) -> None:
-    """What cannot be meant is refused with what can be."""
+    """The message has the supported values."""
     refused = shell.run("plan", option)
     assert refused.returncode == 1, refused
     assert words in refused.stderr
 
 
-def test_an_exclude_that_matches_nothing_is_shown(shell: Shell) -> None:
-    """A pattern that a person wrote and that covers no file is named; the usual ones are not."""
-    shown = shell.run("plan", "--exclude=**/nothing-like-this", "--exclude=**/view.json")
-    unused = [line for line in shown.stdout.splitlines() if line.startswith("unused exclude")]
+def test_an_exclude_that_matches_nothing_is_reported(shell: Shell) -> None:
+    """Only patterns of the user, not the built-in ones."""
+    planned = shell.run("plan", "--exclude=**/nothing-like-this", "--exclude=**/view.json")
+    unused = [line for line in planned.stdout.splitlines() if line.startswith("unused exclude")]
     assert unused == ["unused exclude: **/nothing-like-this"]
 
 
 def test_a_plan_loads_no_client_and_no_metrics(shell: Shell) -> None:
-    """Half of the time of a plan went into modules that it does not use."""
+    """Importing unused modules took half of the time of a plan."""
     script = (
         "import sys\n"
         "from windlass.cli.main import main\n"
@@ -194,18 +198,18 @@ def test_a_plan_loads_no_client_and_no_metrics(shell: Shell) -> None:
     options = [f"--repo={url}", "--ref=main", f"--service-path={SERVICE}", f"--to={shell.data}"]
     command = [sys.executable, "-c", script, "gateway", "plan", *options]
     environment = {**os.environ, "XDG_CACHE_HOME": str(shell.directory / "cache")}
-    done = subprocess.run(
+    finished = subprocess.run(
         [*command, "--insecure-host=127.0.0.1"],
         env=environment,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert "to write" in done.stdout, done.stderr
-    assert done.stderr.strip() == ""
+    assert "to write" in finished.stdout, finished.stderr
+    assert finished.stderr.strip() == ""
 
 
-def test_verify_names_what_differs(shell: Shell) -> None:
+def test_verify_lists_differences(shell: Shell) -> None:
     """Modified, missing and extra files, with exit code 2."""
     shell.run("apply")
     (shell.data / VIEW).write_text("edited")
@@ -213,17 +217,17 @@ def test_verify_names_what_differs(shell: Shell) -> None:
     for name in ("projects/line/strange", "projects/line/own", "projects/tag-x/MQTT Engine/a"):
         (shell.data / name).parent.mkdir(parents=True, exist_ok=True)
         (shell.data / name).write_text("?")
-    found = shell.windlass("verify", f"--to={shell.data}", "--exclude=**/own", "-o", "json")
-    assert found.returncode == 2
-    assert json.loads(found.stdout) == {
+    verified = shell.windlass("verify", f"--to={shell.data}", "--exclude=**/own", "-o", "json")
+    assert verified.returncode == 2
+    assert json.loads(verified.stdout) == {
         "modified": [VIEW],
         "missing": ["projects/line/project.json"],
         "extra": ["projects/line/strange"],
     }
 
 
-def test_an_ignition_sync_file_says_it_all(shell: Shell) -> None:
-    """Repository, ref, profiles and policies come from the file; options win."""
+def test_an_ignition_sync_file_configures_the_command(shell: Shell) -> None:
+    """Repository, ref, profiles and policies come from the file; options take precedence."""
     cr = shell.directory / "cr.yaml"
     url = shell.served.server.url("site")
     cr.write_text(f"""\
@@ -245,9 +249,9 @@ spec:
     refused = shell.windlass("apply", *args)
     assert (refused.returncode, "maxFileSize is 10" in refused.stderr) == (1, True)
     cr.write_text(cr.read_text().replace('"10"', '"1Mi"'))
-    done = shell.windlass("apply", *args, "--gateway-name=north", "-o", "json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["written"] == 1
+    applied = shell.windlass("apply", *args, "--gateway-name=north", "-o", "json")
+    assert applied.returncode == 0, applied.stderr
+    assert json.loads(applied.stdout)["written"] == 1
     assert read_files(shell.data) == {"projects/north/a.txt": b"7plant"}
 
 
@@ -263,7 +267,7 @@ spec:
     ],
 )
 def test_a_file_with_an_unknown_field_is_refused(shell: Shell, typo: str, field: str) -> None:
-    """The API server would warn of it; ignored, the files would be others than meant."""
+    """The API server would only warn; ignoring the field would sync other files than intended."""
     cr = shell.directory / "cr.yaml"
     cr.write_text(f"""\
 kind: IgnitionSync
@@ -296,37 +300,37 @@ spec:
 def test_flags_are_checked_before_anything_is_written(
     shell: Shell, args: list[str], words: str
 ) -> None:
-    """A mistake costs a second try and never half a result."""
-    refused = shell.run("apply", *(shell.token() if one == "TOKEN" else one for one in args))
+    """An invalid flag never leaves a partial result."""
+    refused = shell.run("apply", *(shell.token() if arg == "TOKEN" else arg for arg in args))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith(f"windlass: {words}")
     assert list(shell.data.iterdir()) == []
 
 
-def test_the_result_is_printed_also_when_the_scan_fails(shell: Shell) -> None:
-    """The files are in place; the error says what to do in the words of the command line."""
+def test_the_result_is_printed_even_if_the_scan_fails(shell: Shell) -> None:
+    """The files are in place; the error names flags of the command line."""
     with gateway_serving(shell.data, token=TOKEN) as gateway:
-        done = shell.run("apply", f"--scan={gateway.url}", shell.token("agent:wrong"))
-        assert done.returncode == 1
-        assert "6 written, 0 deleted; scan: failed (ScanUnauthorized)" in done.stdout
-        assert "in --token-file is wrong" in done.stderr
-        assert "while --scan uses http" in done.stderr
-        assert "apiKeySecretRef" not in done.stderr
-        again = shell.run("apply", f"--scan={gateway.url}", shell.token())
-        assert "0 written, 0 deleted; scan: projects=200 config=200" in again.stdout
+        applied = shell.run("apply", f"--scan={gateway.url}", shell.token("agent:wrong"))
+        assert applied.returncode == 1
+        assert "6 written, 0 deleted; scan: failed (ScanUnauthorized)" in applied.stdout
+        assert "in --token-file is wrong" in applied.stderr
+        assert "while --scan uses http" in applied.stderr
+        assert "apiKeySecretRef" not in applied.stderr
+        second = shell.run("apply", f"--scan={gateway.url}", shell.token())
+        assert "0 written, 0 deleted; scan: projects=200 config=200" in second.stdout
 
 
 def test_a_rollback_is_scanned_on_demand(shell: Shell) -> None:
-    """The gateway reads the old files again; a failing scan comes after the result."""
+    """The gateway reads the old files again; a failed scan is reported after the result."""
     shell.run("apply")
     commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
     with gateway_serving(shell.data, token=TOKEN) as gateway:
         shell.run("apply", f"--scan={gateway.url}", shell.token())
-        undone = shell.windlass(
+        rolled_back = shell.windlass(
             "rollback", f"--to={shell.data}", f"--scan={gateway.url}", shell.token()
         )
-        assert (undone.returncode, undone.stderr) == (0, "")
-        assert undone.stdout.endswith("; scan: projects=200\n")
+        assert (rolled_back.returncode, rolled_back.stderr) == (0, "")
+        assert rolled_back.stdout.endswith("; scan: projects=200\n")
         assert gateway.posts == {"projects": 2, "config": 1}
         failed = shell.windlass(
             "rollback", f"--to={shell.data}", f"--scan={gateway.url}", shell.token("agent:wrong")
@@ -336,7 +340,7 @@ def test_a_rollback_is_scanned_on_demand(shell: Shell) -> None:
 
 
 def test_verify_agrees_with_plan(shell: Shell) -> None:
-    """Stamps of the gateway and files that the last apply left out are no difference to either."""
+    """Neither reports stamps of the gateway or files that the last apply excluded."""
     shell.run("apply", "--exclude=projects/own")
     stamped = shell.data / "projects/line/view/resource.json"
     body = json.loads(stamped.read_text())
@@ -352,8 +356,8 @@ def test_verify_agrees_with_plan(shell: Shell) -> None:
     assert shell.run("plan", "--exclude=projects/own").returncode == 2
 
 
-def test_an_interrupted_apply_is_mentioned(shell: Shell) -> None:
-    """By the plan that finds it and by the apply that ends it, and by nobody afterwards."""
+def test_an_interrupted_apply_is_reported(shell: Shell) -> None:
+    """By the plan that detects it and the apply that completes it, and not afterwards."""
     killed = shell.run("apply", WINDLASS_FAILPOINTS="gateways.journal.forward.after=kill")
     assert killed.returncode == -signal.SIGKILL
     commit = branch_tips(shell.repository)["main"][:7]
@@ -363,24 +367,24 @@ def test_an_interrupted_apply_is_mentioned(shell: Shell) -> None:
         f"windlass: the apply of {commit} was interrupted; "
         "the next apply or rollback completes or undoes it first\n"
     )
-    done = shell.run("apply")
-    assert done.returncode == 0
-    assert done.stderr == (
+    applied = shell.run("apply")
+    assert applied.returncode == 0
+    assert applied.stderr == (
         f"windlass: the apply of {commit} was interrupted and has been completed\n"
     )
     assert shell.run("plan").stderr == ""
 
 
 def test_messages_name_flags(shell: Shell) -> None:
-    """Nobody has to translate an annotation; JSON plans are those of the agents."""
+    """Instead of annotations; JSON plans are equal to those of the agents."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     commit_files(shell.repository, many)
     shell.run("apply")
     commit = commit_files(shell.repository, dict.fromkeys(many))
     assert f"To allow it, add --allow-mass-delete={commit}\n" in shell.run("plan").stdout
     assert "ignition-sync.io/allow-mass-delete" in shell.run("plan", "-o", "json").stdout
-    held = shell.run("apply")
-    assert f"add --allow-mass-delete={commit} (MassDeleteGuard)" in held.stderr
+    refused = shell.run("apply")
+    assert f"add --allow-mass-delete={commit} (MassDeleteGuard)" in refused.stderr
     wrong = {
         "--deployment-mode=x": "--deployment-mode: x not found",
         "--service-path=x": "--service-path: directory x not found",
@@ -392,21 +396,21 @@ def test_messages_name_flags(shell: Shell) -> None:
 
 
 def test_a_gateway_is_scanned_on_demand(shell: Shell) -> None:
-    """With an address and a token the gateway reads what was applied."""
+    """With an address and a token the gateway reads the applied files."""
     token = shell.directory / "token"
     token.write_text(TOKEN)
     with gateway_serving(shell.data, token=TOKEN) as gateway:
-        done = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "scan: projects=200 config=200" in done.stdout
+        applied = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
+        assert (applied.returncode, applied.stderr) == (0, "")
+        assert "scan: projects=200 config=200" in applied.stdout
         assert gateway.posts == {"projects": 1, "config": 1}
-        again = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
-        assert "scan: not needed" in again.stdout
+        second = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
+        assert "scan: not needed" in second.stdout
         assert gateway.posts == {"projects": 1, "config": 1}
 
 
-def test_the_token_to_scan_with_is_never_deleted(shell: Shell) -> None:
-    """The gateway made it in a directory we manage; plan and apply spare it alike."""
+def test_the_api_token_of_the_agent_is_never_deleted(shell: Shell) -> None:
+    """The gateway created it in a managed directory; both plan and apply keep it."""
     token = shell.directory / "token"
     token.write_text(TOKEN)
     shell.run("apply")
@@ -419,28 +423,28 @@ def test_the_token_to_scan_with_is_never_deleted(shell: Shell) -> None:
     assert "- config/resources/core/ignition/api-token/other/config.json" in planned
     assert "api-token/agent" not in planned
     with gateway_serving(shell.data, token=TOKEN) as gateway:
-        done = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
-    assert (done.returncode, done.stderr) == (0, "")
+        applied = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
+    assert (applied.returncode, applied.stderr) == (0, "")
     assert [path.name for path in tokens.iterdir()] == ["agent"]
 
 
 @pytest.mark.scenario("G42")
-def test_many_deletes_need_a_word(shell: Shell) -> None:
-    """The commit has to be named."""
+def test_many_deletes_need_an_allowance(shell: Shell) -> None:
+    """The flag has to name the commit."""
     many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     commit_files(shell.repository, many)
     shell.run("apply")
     commit = commit_files(shell.repository, dict.fromkeys(many))
     assert "held: MassDeleteGuard" in shell.run("plan").stdout
-    held = shell.run("apply")
-    assert (held.returncode, "MassDeleteGuard" in held.stderr) == (1, True)
+    refused = shell.run("apply")
+    assert (refused.returncode, "MassDeleteGuard" in refused.stderr) == (1, True)
     allowed = shell.run("apply", f"--allow-mass-delete={commit}")
     assert (allowed.returncode, "40 deleted" in allowed.stdout) == (0, True)
 
 
-def test_a_directory_of_this_machine_is_a_repository(shell: Shell) -> None:
-    """Without a server; a relative path is enough."""
-    done = shell.windlass(
+def test_a_local_directory_may_be_the_repository(shell: Shell) -> None:
+    """Without a git server."""
+    planned = shell.windlass(
         "plan",
         f"--repo={shell.repository}",
         "--ref=refs/heads/main",
@@ -449,9 +453,9 @@ def test_a_directory_of_this_machine_is_a_repository(shell: Shell) -> None:
         "-o",
         "json",
     )
-    assert done.returncode == 2, done.stderr
-    plan = json.loads(done.stdout)
-    assert {op["path"] for op in plan["ops"] if op["op"] == "put"} >= {
+    assert planned.returncode == 2, planned.stderr
+    plan = json.loads(planned.stdout)
+    assert {step["path"] for step in plan["ops"] if step["op"] == "put"} >= {
         VIEW,
         f"{CORE}/config-mode.json",
     }
@@ -469,20 +473,20 @@ def test_a_directory_of_this_machine_is_a_repository(shell: Shell) -> None:
         (["apply", "--to=.", "--repo=x", "--ref=y", "--scan=http://127.0.0.1:1"], "--token-file"),
     ],
 )
-def test_a_mistake_is_told(
+def test_a_usage_error_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], words: str
 ) -> None:
-    """What is wrong and where, and never a credential."""
+    """The message names the flag and the cause, and never a credential."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    done = CliRunner().invoke(app, args)
-    assert isinstance(done.exception, WindlassError)
-    assert words in done.exception.message
-    assert "secret-word" not in done.exception.message
+    result = CliRunner().invoke(app, args)
+    assert isinstance(result.exception, WindlassError)
+    assert words in result.exception.message
+    assert "secret-word" not in result.exception.message
 
 
 def test_an_error_is_one_line_and_exit_code_1(shell: Shell) -> None:
-    """The message of the error, without a trace."""
-    done = shell.run("plan", "--ref=nowhere")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "windlass: branch or tag nowhere not found (RefNotFound)\n"
+    """The message of the error, without a traceback."""
+    planned = shell.run("plan", "--ref=nowhere")
+    assert (planned.returncode, planned.stdout) == (1, "")
+    assert planned.stderr == "windlass: branch or tag nowhere not found (RefNotFound)\n"

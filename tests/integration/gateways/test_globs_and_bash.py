@@ -1,4 +1,4 @@
-"""Our matcher against bash itself, on random trees and patterns."""
+"""Our matcher compared with bash, on random trees and patterns."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ PATTERN = (
 SCRIPT = 'cd -- "$1" || exit 1; shopt -s globstar nullglob dotglob\n'
 
 
-def grown(root: Path, paths: Sequence[str]) -> dict[str, bool]:
-    """Make the files that can be made below `root`; every path there, and is it a directory."""
+def create_files(root: Path, paths: Sequence[str]) -> dict[str, bool]:
+    """Create all possible files below `root`; returns every path and whether it is a directory."""
     for path in paths:
         file = root / path
         if any(parent.is_file() for parent in file.parents) or file.exists():
@@ -59,41 +59,41 @@ def grown(root: Path, paths: Sequence[str]) -> dict[str, bool]:
     return {path.relative_to(root).as_posix(): path.is_dir() for path in root.rglob("*")}
 
 
-def expanded(root: Path, patterns: Sequence[str]) -> list[set[str]]:
-    """What bash makes of each pattern in `root`, as it prints it."""
-    words = "".join(f"printf '%s\\0' {pattern}; printf '\\n'\n" for pattern in patterns)
-    run = subprocess.run(
-        ["bash", "-c", SCRIPT + words, "bash", str(root)],
+def expand(root: Path, patterns: Sequence[str]) -> list[set[str]]:
+    """What bash prints for each pattern in `root`."""
+    commands = "".join(f"printf '%s\\0' {pattern}; printf '\\n'\n" for pattern in patterns)
+    finished = subprocess.run(
+        ["bash", "-c", SCRIPT + commands, "bash", str(root)],
         env={"LC_ALL": "C.UTF-8"},
         capture_output=True,
         check=True,
         timeout=60,
     )
-    lines = run.stdout.decode().split("\n")[: len(patterns)]
+    lines = finished.stdout.decode().split("\n")[: len(patterns)]
     return [set(line.split("\0")) - {""} for line in lines]
 
 
-def existing(printed: set[str], tree: dict[str, bool]) -> set[str]:
-    """Words that name something: bash prints a word without wildcards unseen, `a/.` for `a`."""
-    found = set()
+def existing_paths(printed: set[str], tree: dict[str, bool]) -> set[str]:
+    """Printed words that exist: bash does not check words without wildcards, and prints `a/.`."""
+    paths = set()
     for word in printed:
         names = [name for name in word.split("/") if name not in ("", ".")]
         directory = word.endswith(("/", "/."))
         path = "/".join(names)
         if path in tree and (tree[path] or not directory):
-            found.add(path)
-    return found
+            paths.add(path)
+    return paths
 
 
 @pytest.mark.scenario("G27")
 @given(paths=TREE, patterns=st.lists(PATTERN, min_size=1, max_size=40))
 @settings(max_examples=60, deadline=None)
 def test_the_matcher_agrees_with_bash(paths: list[str], patterns: list[str]) -> None:
-    """Every pattern names the same files and directories in bash and here."""
+    """Every pattern matches the same files and directories."""
     with TemporaryDirectory() as directory:
-        tree = grown(Path(directory), paths)
-        answers = expanded(Path(directory), patterns)
-    for pattern, printed in zip(patterns, answers, strict=True):
+        tree = create_files(Path(directory), paths)
+        expansions = expand(Path(directory), patterns)
+    for pattern, printed in zip(patterns, expansions, strict=True):
         glob = globs.compile_glob(pattern)
-        ours = {path for path, is_dir in tree.items() if glob.matches(path, is_dir=is_dir)}
-        assert ours == existing(printed, tree), pattern
+        matched = {path for path, is_dir in tree.items() if glob.matches(path, is_dir=is_dir)}
+        assert matched == existing_paths(printed, tree), pattern

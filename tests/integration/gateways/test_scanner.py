@@ -1,4 +1,4 @@
-"""The agent's scans against the mock gateway."""
+"""The agent's scans of a mock gateway."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from windlass.gateways.tree.scan_rules import (
 
 BOTH = frozenset(ScanKind)
 PROJECTS, CONFIG = ScanKind.PROJECTS, ScanKind.CONFIG
-QUICK = ScanTiming(retry_seconds=(0.01, 0.02), poll_seconds=0.02, usual_ports=())
+FAST_TIMING = ScanTiming(retry_seconds=(0.01, 0.02), poll_seconds=0.02, usual_ports=())
 POLICY = ScanPolicy(request_timeout=10.0, completion_timeout=10.0)
-IMPATIENT = dataclasses.replace(POLICY, completion_timeout=0.2)
+SHORT_POLICY = dataclasses.replace(POLICY, completion_timeout=0.2)
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A small data directory."""
+    """A data directory with a few resources."""
     return sample_data(tmp_path / "data")
 
 
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
-    """The file with the right token."""
+    """A file with the right token."""
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n")
     return path
@@ -54,19 +54,19 @@ def token_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gateway(data: Path) -> Iterator[RunningGateway]:
-    """A plain gateway that wants the token."""
+    """A gateway without TLS that requires the token."""
     with running_gateway(data, token=TOKEN) as running:
         yield running
 
 
 @pytest.fixture
 def scanner(gateway: RunningGateway, token_file: Path) -> GatewayScanner:
-    """The agent's client, with short waits."""
-    return GatewayScanner(gateway.url, token_file, timing=QUICK)
+    """The agent's scanner, with short waits."""
+    return GatewayScanner(gateway.url, token_file, timing=FAST_TIMING)
 
 
 def _replace(path: Path, content: str | None) -> None:
-    """Swap the file as the kubelet does: the old one stays whole until the new one is there."""
+    """Replace the file atomically, as the kubelet does."""
     if content is None:
         path.unlink()
         return
@@ -78,7 +78,7 @@ def _replace(path: Path, content: str | None) -> None:
 async def test_both_kinds_are_verified(
     gateway: RunningGateway, scanner: GatewayScanner, data: Path
 ) -> None:
-    """Accepted, waited for and proven: the gateway has what lies on the disk."""
+    """Accepted, completed and verified: the gateway has loaded the files of the disk."""
     write_resource(data / "projects/line/views/start", {"view.json": b"{}"})
     before = gateway.loaded
     result = await scanner.scan(BOTH, POLICY)
@@ -93,10 +93,8 @@ async def test_both_kinds_are_verified(
     assert all(kind.seconds > 0 for kind in result.kinds)
 
 
-async def test_nothing_wanted_asks_nothing(
-    gateway: RunningGateway, scanner: GatewayScanner
-) -> None:
-    """No kind, no request."""
+async def test_no_kind_causes_no_request(gateway: RunningGateway, scanner: GatewayScanner) -> None:
+    """Neither a POST nor a GET."""
     assert await scanner.scan([], POLICY) == ScanResult()
     assert gateway.posts == {}
     assert gateway.control("GET", "/gets") == {}
@@ -113,7 +111,7 @@ async def test_nothing_wanted_asks_nothing(
         ("never-completes", {}, 1, "ScanIncomplete", "projects=200(incomplete) config=skipped"),
     ],
 )
-async def test_faults(
+async def test_each_fault_has_its_reason_and_number_of_requests(
     gateway: RunningGateway,
     scanner: GatewayScanner,
     mode: str,
@@ -122,22 +120,24 @@ async def test_faults(
     reason: str,
     text: str,
 ) -> None:
-    """Each fault has its reason and its number of requests; what is not done stays owed."""
+    """Kinds that were not scanned stay pending."""
     gateway.mode(mode, **more)
-    policy = IMPATIENT if mode == "never-completes" else POLICY
+    policy = SHORT_POLICY if mode == "never-completes" else POLICY
     result = await scanner.scan(BOTH, policy)
     assert gateway.posts["projects"] == posts
     assert (result.reason, result.text) == (reason, text)
     assert result.pending == (BOTH if reason else frozenset())
     gateway.mode("ok")
-    again = await scanner.scan(result.pending, POLICY)
-    assert not again.reason
-    assert not again.pending
+    second = await scanner.scan(result.pending, POLICY)
+    assert not second.reason
+    assert not second.pending
 
 
-async def test_second_kind_fails(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """The kind that was done is not owed any more; the order is the policy's."""
-    policy = dataclasses.replace(IMPATIENT, order=ScanOrder.CONFIG_PROJECTS)
+async def test_a_failed_kind_skips_the_next_one(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """In the order of the policy."""
+    policy = dataclasses.replace(SHORT_POLICY, order=ScanOrder.CONFIG_PROJECTS)
     assert not (await scanner.scan([CONFIG], policy)).reason
     gateway.mode("never-completes")
     result = await scanner.scan(BOTH, policy)
@@ -145,8 +145,10 @@ async def test_second_kind_fails(gateway: RunningGateway, scanner: GatewayScanne
     gateway.mode("ok")
 
 
-async def test_500_that_stays(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """Three tries, then the scan has failed."""
+async def test_a_persistent_500_fails_after_three_tries(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """The scan has failed, and the message has the status."""
     gateway.mode("500")
     result = await scanner.scan([CONFIG], POLICY)
     assert gateway.posts == {"config": 3}
@@ -155,10 +157,10 @@ async def test_500_that_stays(gateway: RunningGateway, scanner: GatewayScanner) 
 
 
 @pytest.mark.scenario("G55")
-async def test_rotated_token(
+async def test_a_rotated_token_is_used_without_a_restart(
     gateway: RunningGateway, scanner: GatewayScanner, token_file: Path
 ) -> None:
-    """A corrected token file is noticed and used without a restart; no text shows a token."""
+    """The changed file is noticed; no text contains a token."""
     _replace(token_file, "agent:an-older-secret")
     refused = await scanner.scan(BOTH, POLICY)
     assert refused.reason == "ScanUnauthorized"
@@ -176,10 +178,10 @@ async def test_rotated_token(
 @pytest.mark.parametrize(
     "content", ["", "no-colon", ":", "a:", ":b", "a:b\nc:d", "ä:b", "x:" * 3000]
 )
-async def test_token_file_without_token(
+async def test_a_file_without_a_token_causes_no_request(
     gateway: RunningGateway, scanner: GatewayScanner, token_file: Path, content: str
 ) -> None:
-    """A file that holds no token makes no request, and its content is not repeated."""
+    """Its content is not shown."""
     _replace(token_file, content)
     result = await scanner.scan([CONFIG], POLICY)
     assert result.reason == "ScanUnauthorized"
@@ -187,10 +189,10 @@ async def test_token_file_without_token(
     assert gateway.control("GET", "/gets") == {}
 
 
-async def test_no_token_file(
+async def test_a_missing_token_file_is_waited_for(
     gateway: RunningGateway, scanner: GatewayScanner, token_file: Path
 ) -> None:
-    """A Secret that is not there yet is waited for."""
+    """The Secret may not be mounted yet."""
     _replace(token_file, None)
     result = await scanner.scan([CONFIG], POLICY)
     assert result.reason == "WaitingForCredential"
@@ -200,8 +202,10 @@ async def test_no_token_file(
     assert await scanner.has_new_token()
 
 
-async def test_without_status(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """A gateway that does not tell its scan status is believed, and marked so."""
+async def test_a_gateway_without_scan_status_is_unverified(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """Its response to the POST is accepted."""
     gateway.mode("no-GET")
     result = await scanner.scan([CONFIG], POLICY)
     assert result.text == "config=200(unverified)"
@@ -209,26 +213,30 @@ async def test_without_status(gateway: RunningGateway, scanner: GatewayScanner) 
     assert gateway.posts == {"config": 1}
 
 
-async def test_foreign_scan_is_let_finish(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """A scan that runs already is not taken for ours."""
+async def test_a_scan_of_another_client_is_waited_for(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """A running scan is not taken for ours."""
     gateway.mode("never-completes")
     status, _ = request(
         "POST", gateway.url + "/data/api/v1/scan/config", headers={"X-Ignition-API-Token": TOKEN}
     )
     assert status == 200
-    ours = asyncio.create_task(scanner.scan([CONFIG], POLICY))
+    own_scan = asyncio.create_task(scanner.scan([CONFIG], POLICY))
     await asyncio.to_thread(
         wait_until, lambda: gateway.control("GET", "/gets").get("config", 0) >= 3
     )
     assert gateway.posts == {"config": 1}
     gateway.mode("ok")
-    assert (await ours).text == "config=200"
+    assert (await own_scan).text == "config=200"
     assert gateway.posts == {"config": 2}
     assert gateway.control("GET", "/scans") == {"config": 2}
 
 
-async def test_slow_answers(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """A gateway slower than requestTimeout has failed; the kind stays owed."""
+async def test_a_slow_response_fails_the_scan(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """If it takes longer than requestTimeout."""
     gateway.mode("slow", seconds=60)
     policy = dataclasses.replace(POLICY, request_timeout=0.05)
     result = await scanner.scan([CONFIG], policy)
@@ -237,8 +245,10 @@ async def test_slow_answers(gateway: RunningGateway, scanner: GatewayScanner) ->
     gateway.mode("ok")
 
 
-async def test_best_effort(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """Failures warn, nothing is owed, and every kind is asked for."""
+async def test_failures_under_best_effort_are_warnings(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """No kind stays pending, and every kind is requested."""
     gateway.mode("404")
     result = await scanner.scan(BOTH, dataclasses.replace(POLICY, mode=ScanMode.BEST_EFFORT))
     assert (result.reason, result.pending) == ("", frozenset())
@@ -247,15 +257,19 @@ async def test_best_effort(gateway: RunningGateway, scanner: GatewayScanner) -> 
     assert gateway.posts == {"projects": 1, "config": 1}
 
 
-async def test_off(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """Off makes no request at all."""
+async def test_disabled_scans_cause_no_request(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """The result is off."""
     result = await scanner.scan(BOTH, dataclasses.replace(POLICY, mode=ScanMode.OFF))
     assert (result.text, result.pending) == ("off", frozenset())
     assert gateway.posts == {}
 
 
-async def test_gateway_that_comes_back(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """Refused connections are tried again, then told as unreachable."""
+async def test_refused_connections_are_retried_then_unreachable(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """The next scan succeeds once the gateway is back."""
     gateway.mode("refused")
     result = await scanner.scan([CONFIG], POLICY)
     assert result.reason == "GatewayUnreachable"
@@ -266,36 +280,40 @@ async def test_gateway_that_comes_back(gateway: RunningGateway, scanner: Gateway
 
 
 @pytest.mark.scenario("G59")
-async def test_wrong_port_is_named(gateway: RunningGateway, token_file: Path, data: Path) -> None:
-    """A gateway that answers on another port is found; the token does not go there."""
+async def test_a_wrong_port_is_reported_with_the_right_one(
+    gateway: RunningGateway, token_file: Path, data: Path
+) -> None:
+    """A gateway on another port is detected; the token is not sent there."""
     port = int(gateway.url.rpartition(":")[2])
     with running_gateway(data) as other:
         other.mode("refused")
-        pace = dataclasses.replace(QUICK, usual_ports=((port, False),))
-        result = await GatewayScanner(other.url, token_file, timing=pace).scan([CONFIG], POLICY)
+        timing = dataclasses.replace(FAST_TIMING, usual_ports=((port, False),))
+        result = await GatewayScanner(other.url, token_file, timing=timing).scan([CONFIG], POLICY)
     assert f"set gateway.port to {port} and gateway.tls to false" in result.message
     assert gateway.posts == {}
 
 
-async def test_wrong_tls_is_named(gateway: RunningGateway, token_file: Path) -> None:
-    """TLS spoken to a plain port is recognised as that."""
+async def test_tls_to_a_plain_port_is_reported(gateway: RunningGateway, token_file: Path) -> None:
+    """The message names gateway.tls."""
     url = gateway.url.replace("http:", "https:")
-    result = await GatewayScanner(url, token_file, timing=QUICK).scan([CONFIG], POLICY)
+    result = await GatewayScanner(url, token_file, timing=FAST_TIMING).scan([CONFIG], POLICY)
     assert result.reason == "GatewayUnreachable"
     assert "gateway.tls to false" in result.message
 
 
-async def test_tls(tmp_path: Path, data: Path, token_file: Path) -> None:
-    """Over TLS: unverified without an authority, verified with the right one, refused else."""
+async def test_tls_is_verified_if_there_is_an_authority(
+    tmp_path: Path, data: Path, token_file: Path
+) -> None:
+    """Unverified without an authority, verified with the right one, refused with another."""
     with running_gateway(data, tls=True, token=TOKEN) as gateway:
         assert gateway.url.startswith("https://")
         authority = tmp_path / "ca.pem"
         authority.write_bytes(request("GET", gateway.control_url + "/ca.pem")[1])
         for ca_file in (None, authority):
-            scanner = GatewayScanner(gateway.url, token_file, ca_file=ca_file, timing=QUICK)
+            scanner = GatewayScanner(gateway.url, token_file, ca_file=ca_file, timing=FAST_TIMING)
             assert (await scanner.scan(BOTH, POLICY)).text == "projects=200 config=200"
-        with running_gateway(data, tls=True) as stranger:
-            authority.write_bytes(request("GET", stranger.control_url + "/ca.pem")[1])
+        with running_gateway(data, tls=True) as other:
+            authority.write_bytes(request("GET", other.control_url + "/ca.pem")[1])
         result = await scanner.scan(BOTH, POLICY)
         assert result.reason == "GatewayUnreachable"
         assert "gateway.caSecretRef" in result.message
@@ -303,21 +321,23 @@ async def test_tls(tmp_path: Path, data: Path, token_file: Path) -> None:
         assert await scanner.state() is GatewayState.RUNNING
 
 
-async def test_unusable_authority(
+async def test_an_invalid_authority_is_reported(
     gateway: RunningGateway, tmp_path: Path, token_file: Path
 ) -> None:
-    """An authority that is no certificate is told, not ignored."""
-    broken = tmp_path / "ca.pem"
-    for prepare in (lambda: None, lambda: broken.write_text("not a certificate")):
+    """A missing or invalid certificate is not ignored."""
+    invalid = tmp_path / "ca.pem"
+    for prepare in (lambda: None, lambda: invalid.write_text("not a certificate")):
         prepare()
-        scanner = GatewayScanner(gateway.url, token_file, ca_file=broken, timing=QUICK)
+        scanner = GatewayScanner(gateway.url, token_file, ca_file=invalid, timing=FAST_TIMING)
         result = await scanner.scan([CONFIG], POLICY)
         assert result.reason == "GatewayUnreachable"
         assert "gateway.caSecretRef" in result.message
 
 
-async def test_state(gateway: RunningGateway, scanner: GatewayScanner) -> None:
-    """Every phase of a gateway's life is told apart."""
+async def test_every_state_of_a_gateway_is_distinguished(
+    gateway: RunningGateway, scanner: GatewayScanner
+) -> None:
+    """Running, starting, commissioning and down."""
     for mode, expected in (
         ("ok", GatewayState.RUNNING),
         ("401", GatewayState.RUNNING),
@@ -344,8 +364,8 @@ async def test_state(gateway: RunningGateway, scanner: GatewayScanner) -> None:
         "http://127.0.0.1:0",
     ],
 )
-def test_only_loopback(url: str, tmp_path: Path) -> None:
-    """A token goes to this machine or nowhere."""
+def test_only_loopback_addresses_are_allowed(url: str, tmp_path: Path) -> None:
+    """A token is never sent to another machine."""
     with pytest.raises(Stalled) as caught:
         GatewayScanner(url, tmp_path / "token")
     assert "pass" not in caught.value.message
