@@ -1,6 +1,6 @@
 """`python -m bench`: measure the rows and print one table.
 
-Progress goes to stderr, the result to stdout. A missed goal is told in the table and is
+Progress goes to stderr, the result to stdout. A missed goal is shown in the table and is
 no failure of the run; a row that cannot be measured is one, after the others have run.
 """
 
@@ -16,44 +16,44 @@ from collections.abc import Callable, Iterator, Sequence
 from bench import (
     admission,
     agent_memory,
-    asking,
     emitter,
-    freshness,
+    environments,
+    fresh,
     many_files,
     memory,
     one_file,
-    previewing,
     racing,
+    request,
     startup,
-    syncing,
-    watching,
+    sync,
+    watch,
 )
 from bench.figure import Figure, print_json, print_table
-from bench.ground import Ground
+from bench.testbed import Testbed
 from windlass.telemetry import logs
 from windlass_dev import progress
 
 # In the order in which they run: what wants a quiet machine first, and the crowd of
 # objects grows from row to row.
-ROWS: dict[str, Callable[[Ground], Iterator[Figure]]] = {
+ROWS: dict[str, Callable[[Testbed], Iterator[Figure]]] = {
     "emitter": emitter.measure,
     "one-file": one_file.measure,
     "many-files": many_files.measure,
     "racing": racing.measure,
-    "sync": syncing.measure,
+    "sync": sync.measure,
     "agent-memory": agent_memory.measure,
     "startup": startup.measure,
-    "watch": watching.measure,
-    "request": asking.measure,
-    "environments": previewing.measure,
-    "fresh": freshness.measure,
+    "watch": watch.measure,
+    "request": request.measure,
+    "environments": environments.measure,
+    "fresh": fresh.measure,
     "admission": admission.measure,
     "memory": memory.measure,
 }
 
 
 def main() -> int:
-    """Measure what was asked for."""
+    """Measure the rows that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--only", action="append", choices=list(ROWS), help="a row to measure; may be repeated"
@@ -63,11 +63,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     logs.configure("text", "error")
     began = time.monotonic()
-    with Ground(progress.reporter_for(sys.stderr)) as ground:
+    with Testbed(progress.reporter_for(sys.stderr)) as testbed:
         try:
-            figures, failed = _measured(ground, arguments.only or list(ROWS))
+            figures, failed = _measure_rows(testbed, arguments.only or list(ROWS))
         except KeyboardInterrupt:
-            ground.progress.report("interrupted; cleaning up")
+            testbed.progress.report("interrupted; cleaning up")
             return 130
     if arguments.output == "json":
         print_json(figures, time.monotonic() - began)
@@ -76,12 +76,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _measured(ground: Ground, names: Sequence[str]) -> tuple[list[Figure], bool]:
+def _measure_rows(testbed: Testbed, names: Sequence[str]) -> tuple[list[Figure], bool]:
     figures: list[Figure] = []
     failed = False
     for name in [row for row in ROWS if row in names]:
         try:
-            figures.extend(ROWS[name](ground))
+            figures.extend(ROWS[name](testbed))
         except Exception:
             # One row that breaks must not cost the figures of the others.
             traceback.print_exc()

@@ -16,21 +16,21 @@ import time
 from collections.abc import Iterator
 
 from bench.figure import Figure, at_most, percentile
-from bench.ground import Ground, await_files
+from bench.testbed import Testbed, await_files
 
 OBJECTS = 10_000
 RATE = 200
 _IDLE_SECONDS = 8.0
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """The 99th percentile of the answers' times during the first sync."""
-    namespace = ground.crowd(OBJECTS)
+    namespace = testbed.crowd(OBJECTS)
     with (
-        ground.operator("admission"),
-        ground.mirrored(namespace, "admission.git") as joined,
-        _posting(ground) as poster,
-        ground.progress.step(f"admission: {RATE} reviews/s, first sync of {OBJECTS} objects"),
+        testbed.operator("admission"),
+        testbed.mirrored(namespace, "admission.git") as joined,
+        _posting(testbed) as poster,
+        testbed.progress.step(f"admission: {RATE} reviews/s, first sync of {OBJECTS} objects"),
     ):
         time.sleep(1.0)  # connections and caches are warm from here on
         idle_from = time.monotonic()
@@ -39,7 +39,7 @@ def measure(ground: Ground) -> Iterator[Figure]:
         joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
         await_files(joined, OBJECTS, seconds=120)
         synced = time.monotonic()
-        samples, failures = _told(poster)
+        samples, failures = _read_report(poster)
     idle = [took for at, took in samples if idle_from <= at < applied]
     busy = [took for at, took in samples if applied <= at < synced]
     assert idle, "no review was answered while idle"
@@ -69,9 +69,9 @@ def measure(ground: Ground) -> Iterator[Figure]:
 
 
 @contextlib.contextmanager
-def _posting(ground: Ground) -> Iterator[subprocess.Popen[str]]:
-    webhook = ground.webhook()
-    authority = ground.directory / "webhook-ca.pem"
+def _posting(testbed: Testbed) -> Iterator[subprocess.Popen[str]]:
+    webhook = testbed.webhook()
+    authority = testbed.directory / "webhook-ca.pem"
     authority.write_bytes(base64.b64decode(webhook["caBundle"]))
     poster = subprocess.Popen(
         [sys.executable, "-m", "bench.admission_client", webhook["url"], str(authority), str(RATE)],
@@ -86,8 +86,8 @@ def _posting(ground: Ground) -> Iterator[subprocess.Popen[str]]:
         poster.communicate()
 
 
-def _told(poster: subprocess.Popen[str]) -> tuple[list[tuple[float, float]], dict[str, int]]:
+def _read_report(poster: subprocess.Popen[str]) -> tuple[list[tuple[float, float]], dict[str, int]]:
     """What the poster measured: (when, seconds) of each answer, and what failed how often."""
     out, _ = poster.communicate(timeout=30)  # closing its stdin ends its work
-    told = json.loads(out)
-    return [(at, took) for at, took in told["samples"]], told["failures"]
+    report = json.loads(out)
+    return [(at, took) for at, took in report["samples"]], report["failures"]

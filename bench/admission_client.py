@@ -1,4 +1,4 @@
-"""Posts AdmissionReviews at a steady rate until its stdin closes, then tells the times."""
+"""Posts AdmissionReviews at a steady rate until its stdin closes, then reports the times."""
 
 from __future__ import annotations
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.figure import Figure, at_most
-from bench.ground import Ground
+from bench.testbed import Testbed
 from tests.support.gateways import engine_memory
 
 SMALL, LARGE = 800, 4
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """The most that its process ever held; git's own children are not among it."""
-    place = ground.directory / "agent-memory"
+    place = testbed.directory / "agent-memory"
     place.mkdir()
-    with ground.progress.step("agent-memory: 200 MB in 804 files"):
+    with testbed.progress.step("agent-memory: 200 MB in 804 files"):
         peak = engine_memory.peak_mib(place, small=SMALL, large=LARGE)
     yield Figure(
         "agent-memory",

@@ -14,20 +14,20 @@ from typing import Any
 import yaml
 
 from bench.figure import Figure, at_least, median
-from bench.ground import Ground
+from bench.testbed import Testbed
 from windlass.objects import yaml_emitter, yaml_reader
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures" / "kinds"
 _ROUNDS = 15
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """How often faster the emitter is over all fixtures."""
     objects = [yaml_reader.read(file.read_bytes()) for file in sorted(FIXTURES.glob("*.yaml"))]
     ours: list[float] = []
     cold: list[float] = []
     theirs: list[float] = []
-    with ground.progress.step(f"emitter: {_ROUNDS} rounds over {len(objects)} objects"):
+    with testbed.progress.step(f"emitter: {_ROUNDS} rounds over {len(objects)} objects"):
         for _ in range(_ROUNDS):
             yaml_emitter.scalar_memo.clear()
             cold.append(_seconds(yaml_emitter.emit, objects))

@@ -1,7 +1,7 @@
 """One measured line of the report, and the two ways to print all of them.
 
-A figure is what was measured; its goal says how large it may be or must at least be. A
-goal that was missed is told, never raised: a benchmark fails only when it cannot measure.
+A figure is what was measured; its goal is how large it may be or must at least be. A
+goal that was missed is shown, never raised: a benchmark fails only when it cannot measure.
 """
 
 from __future__ import annotations

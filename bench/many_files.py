@@ -12,23 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figure import Figure, at_least, median
-from bench.ground import Ground
 from bench.one_file import Branch, content, path
+from bench.testbed import Testbed
 from windlass_dev.git_server.bare_repositories import git_environment
 
 FILES = 10_000
 _ROUNDS = 3
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """How often faster the commit is."""
     files = {path(number): content(number) for number in range(FILES)}
     ours: list[float] = []
     theirs: list[float] = []
     for turn in range(_ROUNDS):
-        with ground.progress.step(f"many-files: round {turn + 1} of {_ROUNDS}"):
-            ours.append(Branch(ground, f"many-files-{turn}").commit(files))
-            theirs.append(_work_tree(ground.directory / f"work-{turn}", files))
+        with testbed.progress.step(f"many-files: round {turn + 1} of {_ROUNDS}"):
+            ours.append(Branch(testbed, f"many-files-{turn}").commit(files))
+            theirs.append(_work_tree(testbed.directory / f"work-{turn}", files))
     yield Figure(
         "many-files",
         f"{FILES} files in one commit beside git add + commit",
@@ -54,7 +54,7 @@ def _work_tree(directory: Path, files: dict[str, bytes]) -> float:
 
 
 def git(directory: Path, *arguments: str) -> None:
-    """Plain git in `directory`, by somebody with a name and without a configuration."""
+    """Plain git in `directory`, with an author and without a configuration."""
     people = {
         f"GIT_{role}_{key}": value
         for role in ("AUTHOR", "COMMITTER")

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figure import Figure, at_most
-from bench.ground import Ground, await_files, await_synced
+from bench.testbed import Testbed, await_files, await_synced
 
 OBJECTS = 20_000
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """Resident memory once all of them are watched and mirrored."""
-    namespace = ground.crowd(OBJECTS)
+    namespace = testbed.crowd(OBJECTS)
     with (
-        ground.operator("memory") as operator,
-        ground.mirrored(namespace, "memory.git") as joined,
-        ground.progress.step(f"memory: first sync of {OBJECTS} objects"),
+        testbed.operator("memory") as operator,
+        testbed.mirrored(namespace, "memory.git") as joined,
+        testbed.progress.step(f"memory: first sync of {OBJECTS} objects"),
     ):
         empty = resident_mib(operator.pid)
         joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from bench.figure import Figure, at_most, median
-from bench.ground import Ground
+from bench.testbed import Testbed
 from windlass.git.format.objects import Person
 from windlass.git.push import write_commit
 from windlass.git.store import Store
@@ -25,8 +25,8 @@ _PERSON = Person("Bench", "bench@windlass.invalid")
 class Branch:
     """A line of commits in a store of its own."""
 
-    def __init__(self, ground: Ground, name: str) -> None:
-        self._store = Store.open(ground.directory / f"{name}.store")
+    def __init__(self, testbed: Testbed, name: str) -> None:
+        self._store = Store.open(testbed.directory / f"{name}.store")
         self._tree: str | None = None
         self._tip: str | None = None
 
@@ -50,12 +50,12 @@ class Branch:
         return seconds
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """How much slower a commit becomes on a tree of fifty times the size."""
     branches = {}
     for files in (SMALL, LARGE):
-        with ground.progress.step(f"one-file: a tree of {files} files"):
-            branches[files] = Branch(ground, f"one-file-{files}")
+        with testbed.progress.step(f"one-file: a tree of {files} files"):
+            branches[files] = Branch(testbed, f"one-file-{files}")
             branches[files].commit({path(number): content(number) for number in range(files)})
     seconds: dict[int, list[float]] = {files: [] for files in branches}
     for turn in range(_COMMITS):

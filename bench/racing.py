@@ -1,4 +1,4 @@
-"""Row `racing`: a backlog of commits beside somebody who pushes to the same branch all the time.
+"""Row `racing`: a backlog of commits beside another writer who pushes to the branch all the time.
 
 The other writer is plain git in a work tree of its own: twice a second one commit, `git pull
 --rebase` and `git push`, again until it lands. Ours is one branch worker with changes of four
@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figure import Figure, at_most, median
-from bench.ground import Ground
 from bench.many_files import git
+from bench.testbed import Testbed
 from tests.support.git.http_server import PASSWORD
 from tests.support.git.http_server import git as bare_git
 from tests.support.reverser import branch_worker
@@ -34,14 +34,14 @@ _ROUNDS = 3
 _LONGEST_SECONDS = 60.0
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """Seconds until all of the backlog is on the server."""
     ours: list[float] = []
     theirs: list[float] = []
     for turn in range(_ROUNDS):
-        with ground.progress.step(f"racing: round {turn + 1} of {_ROUNDS}"):
-            ours.append(asyncio.run(_worker(ground, turn)))
-            theirs.append(_work_tree(ground, turn))
+        with testbed.progress.step(f"racing: round {turn + 1} of {_ROUNDS}"):
+            ours.append(asyncio.run(_worker(testbed, turn)))
+            theirs.append(_work_tree(testbed, turn))
     yield Figure(
         "racing",
         f"{COMMITS} commits beside {PER_SECOND:g} foreign pushes a second",
@@ -55,13 +55,13 @@ def measure(ground: Ground) -> Iterator[Figure]:
     )
 
 
-async def _worker(ground: Ground, turn: int) -> float:
-    directory = ground.directory / f"racing-ours-{turn}"
+async def _worker(testbed: Testbed, turn: int) -> float:
+    directory = testbed.directory / f"racing-ours-{turn}"
     directory.mkdir()
-    async with branch_worker.running_worker(ground.git, directory) as site:
+    async with branch_worker.running_worker(testbed.git, directory) as site:
         site.worker._publisher.judge = _judge
         folder = await site.open_folder(window_seconds=0.0)
-        with _foreign_writer(ground, site.repository, directory):
+        with _foreign_writer(testbed, site.repository, directory):
             for number in range(COMMITS):
                 site.add_update(folder, f"object-{number}", f"a: {number}\n")
             began = time.perf_counter()
@@ -69,8 +69,8 @@ async def _worker(ground: Ground, turn: int) -> float:
                 while folder.window:
                     await site.write_group()
             seconds = time.perf_counter() - began
-        told = Counter(bare_git(site.repository, "log", "--format=%an", "main").split())
-        assert all(told[name] == COMMITS // len(_PEOPLE) for name in _PEOPLE), told
+        authors = Counter(bare_git(site.repository, "log", "--format=%an", "main").split())
+        assert all(authors[name] == COMMITS // len(_PEOPLE) for name in _PEOPLE), authors
     return seconds
 
 
@@ -79,16 +79,16 @@ def _judge(observation: Observation) -> AuthorVerdict:
     return AuthorVerdict("exact", Actor(_PEOPLE[number % len(_PEOPLE)]))
 
 
-def _work_tree(ground: Ground, turn: int) -> float:
-    directory = ground.directory / f"racing-theirs-{turn}"
+def _work_tree(testbed: Testbed, turn: int) -> float:
+    directory = testbed.directory / f"racing-theirs-{turn}"
     directory.mkdir()
-    repository = ground.git.create(f"racing-theirs-{turn}.git", {"README.md": "hello\n"})
-    tree = _cloned(ground, repository, directory / "tree")
+    repository = testbed.git.create(f"racing-theirs-{turn}.git", {"README.md": "hello\n"})
+    tree = _cloned(testbed, repository, directory / "tree")
     for number in range(COMMITS):
         (tree / f"object-{number}.yaml").write_text(f"a: {number}\n")
         git(tree, "add", "-A")
         git(tree, "commit", "--quiet", "-m", f"object {number}")
-    with _foreign_writer(ground, repository, directory):
+    with _foreign_writer(testbed, repository, directory):
         began = time.perf_counter()
         while time.perf_counter() - began < _LONGEST_SECONDS and not _pushed(tree):
             pass
@@ -96,9 +96,9 @@ def _work_tree(ground: Ground, turn: int) -> float:
 
 
 @contextlib.contextmanager
-def _foreign_writer(ground: Ground, repository: Path, directory: Path) -> Iterator[None]:
-    """Somebody who pushes at a steady pace, and has done so when this begins."""
-    tree = _cloned(ground, repository, directory / "foreign")
+def _foreign_writer(testbed: Testbed, repository: Path, directory: Path) -> Iterator[None]:
+    """A writer who pushes at a steady pace, and has done so when this begins."""
+    tree = _cloned(testbed, repository, directory / "foreign")
     writing, ending = threading.Event(), threading.Event()
     thread = threading.Thread(target=_write, args=(tree, writing, ending), daemon=True)
     thread.start()
@@ -131,7 +131,7 @@ def _pushed(tree: Path) -> bool:
     return False
 
 
-def _cloned(ground: Ground, repository: Path, tree: Path) -> Path:
-    url = ground.git.server.url(repository.name)
+def _cloned(testbed: Testbed, repository: Path, tree: Path) -> Path:
+    url = testbed.git.server.url(repository.name)
     git(repository, "clone", "--quiet", url.replace("://", f"://git:{PASSWORD}@"), str(tree))
     return tree

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figure import Figure, at_most, median
-from bench.ground import Ground
+from bench.testbed import Testbed
 from windlass_dev.cluster import cluster
 from windlass_dev.node import requirements
 from windlass_dev.programs import provider
@@ -21,11 +21,11 @@ _HELPS = 10
 _COMMAND = str(Path(sys.executable).with_name("windlass"))
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """Wall time of both, as a user would see it."""
-    with ground.progress.step("startup: finding the programs"):
-        found = provider.provide_tools(None, ground.progress)
-    with ground.progress.step(f"startup: windlass dev up, {_UPS} times"):
+    with testbed.progress.step("startup: finding the programs"):
+        found = provider.provide_tools(None, testbed.progress)
+    with testbed.progress.step(f"startup: windlass dev up, {_UPS} times"):
         ups = [_up()[0] for _ in range(_UPS)]
     yield Figure(
         "startup",
@@ -36,7 +36,7 @@ def measure(ground: Ground) -> Iterator[Figure]:
         goal=at_most(6),
         note=f"median of {_UPS}: empty directory to a ready control plane",
     )
-    yield from _with_node(ground)
+    yield from _with_node(testbed)
     ours, kubectl = [], []
     for _ in range(_HELPS):
         ours.append(_seconds(_COMMAND, "--help"))
@@ -53,15 +53,15 @@ def measure(ground: Ground) -> Iterator[Figure]:
     )
 
 
-def _with_node(ground: Ground) -> Iterator[Figure]:
+def _with_node(testbed: Testbed) -> Iterator[Figure]:
     """The same with a node, where one can run."""
     problem = requirements.unmet_requirement()
     if problem:
-        ground.progress.report(f"startup: no figures with a node: {problem}")
+        testbed.progress.report(f"startup: no figures with a node: {problem}")
         return
-    with ground.progress.step("startup: finding the node's programs"):
-        provider.provide_programs(None, ground.progress, node=True)
-    with ground.progress.step(f"startup: windlass dev up --node, {_UPS} times"):
+    with testbed.progress.step("startup: finding the node's programs"):
+        provider.provide_programs(None, testbed.progress, node=True)
+    with testbed.progress.step(f"startup: windlass dev up --node, {_UPS} times"):
         rounds = [_up("--node") for _ in range(_UPS)]
     ups, downs = [up for up, _ in rounds], [down for _, down in rounds]
     yield Figure(

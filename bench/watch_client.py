@@ -1,6 +1,6 @@
-"""One watching client in a process of its own; the parent is `bench.watching`.
+"""One watch client in a process of its own; the parent is `bench.watch`.
 
-parent says     child does                                        child says
+parent sends    child does                                        child sends
 --------------  ------------------------------------------------  ----------
 a number N      starts to watch                                   ready
 (modifies one)  sees the first event and starts its clock         open
@@ -39,7 +39,7 @@ async def _windlass(kubeconfig: Path, namespace: str) -> AsyncGenerator[None, No
                 yield
 
 
-async def _windlass_look(kubeconfig: Path, namespace: str) -> AsyncGenerator[None, None]:
+async def _windlass_cleaned(kubeconfig: Path, namespace: str) -> AsyncGenerator[None, None]:
     from bench.samples import POD_TEMPLATES
     from windlass.kube.connection import Connection
     from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
@@ -93,7 +93,7 @@ async def _kubernetes_asyncio(kubeconfig: Path, namespace: str) -> AsyncGenerato
 
 WATCHES: dict[str, Watch] = {
     "windlass": _windlass,
-    "windlass-look": _windlass_look,
+    "windlass-cleaned": _windlass_cleaned,
     "lightkube": _lightkube,
     "kubernetes_asyncio": _kubernetes_asyncio,
 }
@@ -107,20 +107,20 @@ async def _round(watch: Watch, kubeconfig: Path, namespace: str, events: int) ->
             if seen == events:
                 break
             if seen == -1:
-                _say("ready")
+                _report("ready")
             elif seen == 0:
                 began = time.process_time()
-                _say("open")
+                _report("open")
         cpu = time.process_time() - began
-    _say(json.dumps({"cpu": cpu, "events": events}))
+    _report(json.dumps({"cpu": cpu, "events": events}))
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(text, flush=True)
 
 
 def main() -> None:
-    """Watch as often as the parent asks; its end is ours."""
+    """Watch as often as the parent requests; its end is ours."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to handle
     name, kubeconfig, namespace = sys.argv[1:]
     for line in sys.stdin:

@@ -23,12 +23,12 @@ _MERGE_PATCH = "application/merge-patch+json"
 class Writer:
     """One connection, as the cluster's administrator."""
 
-    def __init__(self, desk: LocalCluster) -> None:
-        pki = desk.directory / "pki"
+    def __init__(self, cluster: LocalCluster) -> None:
+        pki = cluster.directory / "pki"
         context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
         self._connection = http.client.HTTPSConnection(
-            urlsplit(desk.server).netloc, timeout=_SECONDS, context=context
+            urlsplit(cluster.server).netloc, timeout=_SECONDS, context=context
         )
 
     def create(self, path: str, obj: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class Writer:
 
 
 def write_all(
-    desk: LocalCluster,
+    cluster: LocalCluster,
     numbers: Iterable[int],
     write: Callable[[Writer, int], None],
     *,
@@ -62,7 +62,7 @@ def write_all(
         lots[number % writers].append(number)
 
     def work(lot: list[int]) -> None:
-        writer = Writer(desk)
+        writer = Writer(cluster)
         try:
             for number in lot:
                 write(writer, number)

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from bench import samples
 from bench.figure import Figure, at_most, median, percentile
-from bench.ground import Ground, await_synced
 from bench.many_files import git
+from bench.testbed import Testbed, await_synced
 from tests.support.git.http_server import PASSWORD
 from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.kube.api import Api
@@ -34,22 +34,22 @@ _LOOPS = 5
 _SECONDS = 30.0
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """Seconds until the branch moved."""
-    namespaces = [ground.namespace(f"fresh-{number}") for number in range(_MIRRORS)]
-    with ground.operator("fresh"), contextlib.ExitStack() as stack:
+    namespaces = [testbed.namespace(f"fresh-{number}") for number in range(_MIRRORS)]
+    with testbed.operator("fresh"), contextlib.ExitStack() as stack:
         mirrors = [
-            stack.enter_context(ground.mirrored(namespace, f"{namespace}.git"))
+            stack.enter_context(testbed.mirrored(namespace, f"{namespace}.git"))
             for namespace in namespaces
         ]
         for joined in mirrors:
             joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
         for joined in mirrors:
             await_synced(joined, seconds=60)
-        with ground.progress.step(f"fresh: {WRITES} writes"):
-            waits = asyncio.run(_write(ground, mirrors))
-    with ground.progress.step(f"fresh: {_LOOPS} rounds of kubectl get + git push"):
-        loop = median(_loops(ground, namespaces[0]))
+        with testbed.progress.step(f"fresh: {WRITES} writes"):
+            waits = asyncio.run(_write(testbed, mirrors))
+    with testbed.progress.step(f"fresh: {_LOOPS} rounds of kubectl get + git push"):
+        loop = median(_loops(testbed, namespaces[0]))
     for name, share, limit in (("p50", 0.50, 0.25), ("p95", 0.95, 1.0)):
         value = percentile(waits, share)
         yield Figure(
@@ -63,12 +63,12 @@ def measure(ground: Ground) -> Iterator[Figure]:
             f"{len(waits)} single changes after rest; "
             "the other is one round of kubectl get + git commit + git push",
         )
-    yield _look_cost()
+    yield _object_cost()
 
 
-async def _write(ground: Ground, mirrors: list[MirroredNamespace]) -> list[float]:
+async def _write(testbed: Testbed, mirrors: list[MirroredNamespace]) -> list[float]:
     """Seconds of every write; each mirror has rested before its turn comes again."""
-    user = ground.desk.user_kubeconfig("carol", ("dev",))
+    user = testbed.cluster.user_kubeconfig("carol", ("dev",))
     rested = dict.fromkeys(range(len(mirrors)), 0.0)
     waits = []
     async with Connection.open(kubeconfig=user) as connection:
@@ -103,15 +103,15 @@ def _await_move(ref: Path, before: bytes) -> None:
         time.sleep(0.001)
 
 
-def _loops(ground: Ground, namespace: str) -> list[float]:
+def _loops(testbed: Testbed, namespace: str) -> list[float]:
     """Seconds of each round of the loop, every one with something to commit."""
-    ground.git.create("loop.git")
-    work = ground.directory / "loop"
-    url = ground.git.server.url("loop").replace("://", f"://git:{PASSWORD}@")
+    testbed.git.create("loop.git")
+    work = testbed.directory / "loop"
+    url = testbed.git.server.url("loop").replace("://", f"://git:{PASSWORD}@")
     work.mkdir()
     git(work, "init", "--quiet", "--initial-branch=main")
     git(work, "remote", "add", "origin", url)
-    admin = MirroredNamespace(ground.desk, ground.git, namespace, "unused.git").admin
+    admin = MirroredNamespace(testbed.cluster, testbed.git, namespace, "unused.git").admin
     rounds = []
     for number in range(_LOOPS):
         admin.apply(samples.config_map(namespace, "written", f"loop {number}"))
@@ -125,7 +125,7 @@ def _loops(ground: Ground, namespace: str) -> list[float]:
     return rounds
 
 
-def _look_cost() -> Figure:
+def _object_cost() -> Figure:
     raw = json.dumps(samples.deployment("shop", "web"), separators=(",", ":")).encode()
     lens = ObjectReader(b"k" * 32, frozenset())
     ours = _per_call(lambda: lens.read(samples.DEPLOYMENTS, "Deployment", raw))

@@ -1,6 +1,6 @@
 """Row `watch`: CPU time per watch event, beside two other Python clients.
 
-One child process per client, so that nobody pays for another's imports. The clients take
+One child process per client, so that no client pays for another's imports. The clients take
 turns: one of them watches while this process modifies objects on a real API server, then
 the next. A client's clock is its own CPU time from the first event to the last.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from bench import samples
 from bench.figure import Figure, at_most, median
-from bench.ground import Ground
+from bench.testbed import Testbed
 from bench.writer import Writer, write_all
 
 ROUNDS = 3
@@ -25,35 +25,35 @@ _OBJECTS = 20
 _WRITERS = 10
 _CLIENTS = {
     "windlass": "kube.follow",
-    "windlass-look": "kube.follow, object parsed, cleaned, digested",
+    "windlass-cleaned": "kube.reflector, object parsed, cleaned, digested",
     "lightkube": "lightkube AsyncClient.watch",
     "kubernetes_asyncio": "kubernetes_asyncio Watch",
 }
 
 
 class _Client:
-    """A child that watches when told to."""
+    """A child that watches on request."""
 
-    def __init__(self, name: str, ground: Ground, namespace: str) -> None:
+    def __init__(self, name: str, testbed: Testbed, namespace: str) -> None:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "bench.watch_client"),
-                *(name, str(ground.desk.admin_kubeconfig), namespace),
+                *(name, str(testbed.cluster.admin_kubeconfig), namespace),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-    def ask(self, line: str = "") -> str:
-        """Say something, if there is something to say, and hear the answer."""
+    def request(self, line: str = "") -> str:
+        """Send a line, if there is one, and read the answer."""
         assert self._process.stdin is not None, "it is a pipe"
         assert self._process.stdout is not None, "it is a pipe"
         if line:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         answer = self._process.stdout.readline()
-        assert answer, "the watching child ended"
+        assert answer, "the watch child ended"
         return answer.strip()
 
     def close(self) -> None:
@@ -61,15 +61,15 @@ class _Client:
         self._process.communicate()
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """Microseconds of CPU per event."""
-    namespace = ground.namespace("watch")
-    _prepare(ground, namespace)
+    namespace = testbed.namespace("watch")
+    _prepare(testbed, namespace)
     with contextlib.ExitStack() as stack:
-        clients = {name: _Client(name, ground, namespace) for name in _CLIENTS}
+        clients = {name: _Client(name, testbed, namespace) for name in _CLIENTS}
         for client in clients.values():
             stack.callback(client.close)
-        costs = _rounds(ground, namespace, clients)
+        costs = _rounds(testbed, namespace, clients)
     yield from _figures({name: median(found) * 1e6 for name, found in costs.items()})
 
 
@@ -87,53 +87,55 @@ def _figures(cost: dict[str, float]) -> Iterator[Figure]:
             at_most(limit),
             note,
         )
-    look = cost["windlass-look"]
+    cleaned = cost["windlass-cleaned"]
     yield Figure(
         "watch",
         "the same, object parsed + cleaned + digested",
-        f"{look:.0f} us",
-        look / cost["lightkube"],
+        f"{cleaned:.0f} us",
+        cleaned / cost["lightkube"],
         "x of the other",
         f"{cost['lightkube']:.0f} us",
         note="the other is lightkube; no goal, to show that the work was not merely put off",
     )
 
 
-def _prepare(ground: Ground, namespace: str) -> None:
+def _prepare(testbed: Testbed, namespace: str) -> None:
     def create(writer: Writer, number: int) -> None:
         writer.create(_path(namespace), samples.pod_template(namespace, _name(number)))
 
-    write_all(ground.desk, range(_OBJECTS), create, writers=1)
+    write_all(testbed.cluster, range(_OBJECTS), create, writers=1)
 
 
-def _rounds(ground: Ground, namespace: str, clients: dict[str, _Client]) -> dict[str, list[float]]:
+def _rounds(
+    testbed: Testbed, namespace: str, clients: dict[str, _Client]
+) -> dict[str, list[float]]:
     costs: dict[str, list[float]] = {name: [] for name in clients}
     names = list(clients)
     for turn in range(ROUNDS):
-        with ground.progress.step(f"watch: round {turn + 1} of {ROUNDS}"):
+        with testbed.progress.step(f"watch: round {turn + 1} of {ROUNDS}"):
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                costs[name].append(_watched(ground, namespace, clients[name]))
+                costs[name].append(_watched(testbed, namespace, clients[name]))
     return costs
 
 
-def _watched(ground: Ground, namespace: str, client: _Client) -> float:
+def _watched(testbed: Testbed, namespace: str, client: _Client) -> float:
     """CPU seconds per event of one client over one lot of modifications."""
-    assert client.ask(str(EVENTS)) == "ready"
-    _modify(ground, namespace, 1)
-    assert client.ask() == "open"
-    _modify(ground, namespace, EVENTS)
-    told = json.loads(client.ask())
-    return float(told["cpu"]) / int(told["events"])
+    assert client.request(str(EVENTS)) == "ready"
+    _modify(testbed, namespace, 1)
+    assert client.request() == "open"
+    _modify(testbed, namespace, EVENTS)
+    report = json.loads(client.request())
+    return float(report["cpu"]) / int(report["events"])
 
 
-def _modify(ground: Ground, namespace: str, count: int) -> None:
+def _modify(testbed: Testbed, namespace: str, count: int) -> None:
     """That many modifications; writers never share an object."""
 
     def patch(writer: Writer, number: int) -> None:
         changed = {"metadata": {"annotations": {"bench/serial": f"{time.monotonic_ns()}"}}}
         writer.patch(f"{_path(namespace)}/{_name(number % _OBJECTS)}", changed)
 
-    write_all(ground.desk, range(count), patch, writers=_WRITERS)
+    write_all(testbed.cluster, range(count), patch, writers=_WRITERS)
 
 
 def _path(namespace: str) -> str:

@@ -9,7 +9,7 @@ Two ways to compare with, from the same server onto the same disk:
 All start from the commit before and end with all files in place. Ours also proves every
 byte by its id, keeps what it replaces, and survives a power cut at any moment; the others
 do none of that. On one machine most of the time goes to git's own processes: `floor` is
-what the git children of ours took, so nothing can be faster that asks Git the same way.
+what the git children of ours took, so nothing can be faster that calls git the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figure import Figure, Goal, at_least, median
-from bench.ground import Ground
+from bench.testbed import Testbed
 from tests.support.gateways.engine_harness import SERVICE, EngineHarness
 from tests.support.git.http_server import commit_files
 from windlass.gateways.agent.interrupt import Interrupt
@@ -38,19 +38,19 @@ CHANGED = 20
 _ROUNDS = 5
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """How often faster a small change reaches the disk, and what it costs."""
-    with ground.progress.step("sync: rsync out of its Debian package"):
-        rsync = _rsync(ground)
-    directory = ground.directory / "sync"
+    with testbed.progress.step("sync: rsync out of its Debian package"):
+        rsync = _rsync(testbed)
+    directory = testbed.directory / "sync"
     directory.mkdir()
     with _site(directory) as (site, url):
-        with ground.progress.step(f"sync: first {FILES} files, all ways"):
+        with testbed.progress.step(f"sync: first {FILES} files, all ways"):
             ours = _Ours(site)
             pulling, fresh = _Pulling(url, directory, rsync), _Fresh(url, directory, rsync)
             ways = (_Timed(ours.sync), _Timed(pulling.sync), _Timed(fresh.sync))
         for turn in range(1, _ROUNDS + 1):
-            with ground.progress.step(f"sync: round {turn} of {_ROUNDS}"):
+            with testbed.progress.step(f"sync: round {turn} of {_ROUNDS}"):
                 site.commit({_path(n * 499): _content(n * 499, turn) for n in range(CHANGED)})
                 for way in ways:
                     way.go()
@@ -236,7 +236,7 @@ def _git(*arguments: str) -> None:
     subprocess.run(["git", *arguments], check=True, env=git_environment())
 
 
-def _rsync(ground: Ground) -> list[str]:
-    found = debian_packages.provide_packages("rsync", ["rsync"], ground.progress)
+def _rsync(testbed: Testbed) -> list[str]:
+    found = debian_packages.provide_packages("rsync", ["rsync"], testbed.progress)
     libraries = ":".join(str(path) for path in found.glob("usr/lib/*-linux-gnu"))
     return ["env", f"LD_LIBRARY_PATH={libraries}", str(found / "usr/bin/rsync")]

@@ -1,6 +1,6 @@
 """What the rows share: a directory, a control plane, a git server, an operator.
 
-Each is made when a row first asks for it and is gone when the ground closes, also after
+Each is made when a row first needs it and is gone when the testbed closes, also after
 an interrupt. Rows leave no rule behind, so that no row works for another one.
 """
 
@@ -29,7 +29,7 @@ CLUSTER = "bench"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
-class Ground:
+class Testbed:
     """Everything that outlives a row; a context manager that takes it all away again."""
 
     def __init__(self, progress: ProgressReporter) -> None:
@@ -51,17 +51,17 @@ class Ground:
         return made
 
     @cached_property
-    def desk(self) -> LocalCluster:
+    def cluster(self) -> LocalCluster:
         """The control plane; one that a killed run left behind is replaced."""
         cluster.down(CLUSTER)
         self._stack.callback(cluster.down, CLUSTER)
-        desk = cluster.up(CLUSTER, progress=self.progress)
-        bind_cluster_admin(desk, "dev")
-        return desk
+        started = cluster.up(CLUSTER, progress=self.progress)
+        bind_cluster_admin(started, "dev")
+        return started
 
     @cached_property
     def git(self) -> RunningGitServer:
-        """A smart-HTTP git server that asks for a password."""
+        """A smart-HTTP git server that requires a password."""
         root = self.directory / "git"
         root.mkdir()
         return self._stack.enter_context(
@@ -73,21 +73,21 @@ class Ground:
         """A fresh operator; its webhook goes with it, so that later writes do not call it."""
         directory = self.directory / f"operator-{name}"
         directory.mkdir()
-        running = Operator(self.desk, directory)
+        running = Operator(self.cluster, directory)
         try:
             running.spawn()
             eventually(lambda: _proves_authors(running), f"an operator ({running.log})", seconds=90)
             yield running
         finally:
             running.kill()
-            self.desk.api.request(CONFIGURATIONS, method="DELETE")
+            self.cluster.api.request(CONFIGURATIONS, method="DELETE")
 
     def namespace(self, name: str) -> str:
         """A namespace of that name, made if it is not there."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        self.desk.api.request("/api/v1/namespaces", method="POST", body=body)
+        self.cluster.api.request("/api/v1/namespaces", method="POST", body=body)
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        eventually(lambda: self.desk.api.request(account).ok, f"namespace {name}")
+        eventually(lambda: self.cluster.api.request(account).ok, f"namespace {name}")
         return name
 
     def crowd(self, count: int) -> str:
@@ -106,12 +106,12 @@ class Ground:
             made = samples.config_map(namespace, f"member-{number:05}", str(number))
             writer.create(path, made)
 
-        write_all(self.desk, numbers, create, writers=16)
+        write_all(self.cluster, numbers, create, writers=16)
 
     @contextlib.contextmanager
     def mirrored(self, namespace: str, repository: str) -> Iterator[MirroredNamespace]:
         """A repository and a destination in `namespace`; whatever rule is made goes afterwards."""
-        joined = MirroredNamespace(self.desk, self.git, namespace, repository)
+        joined = MirroredNamespace(self.cluster, self.git, namespace, repository)
         joined.admin.apply(joined.secret(), joined.repo_config(), joined.git_destination())
         try:
             yield joined
@@ -120,14 +120,14 @@ class Ground:
                 joined.admin.try_kubectl("delete", kind, "--all", "--timeout=30s")
 
     def webhook(self) -> dict[str, Any]:
-        """How the API server reaches the running witness: `url` and `caBundle`."""
-        found = json.loads(self.desk.api.request(CONFIGURATIONS).text)["items"]
+        """How the API server reaches the running webhook: `url` and `caBundle`."""
+        found = json.loads(self.cluster.api.request(CONFIGURATIONS).text)["items"]
         client: dict[str, Any] = found[0]["webhooks"][0]["clientConfig"]
         return client
 
 
 def _proves_authors(operator: Operator) -> bool:
-    """Whether it leads and its witness is called; before that nobody listens yet."""
+    """Whether it leads and its webhook is called; before that no author is recorded."""
     try:
         return operator.metric("windlass_mirror_authors_provable") == 1.0
     except OSError:
@@ -135,7 +135,7 @@ def _proves_authors(operator: Operator) -> bool:
 
 
 def await_synced(joined: MirroredNamespace, *, seconds: float) -> None:
-    """Until the rule is ready and its destination says that all is written."""
+    """Until the rule is ready and its destination reports that all is written."""
     joined.await_condition("watchrule", "rule", "Ready", seconds=seconds)
     joined.await_condition(
         "gitdestination", "destination", "Synced", type_="Synced", seconds=seconds
@@ -143,7 +143,7 @@ def await_synced(joined: MirroredNamespace, *, seconds: float) -> None:
 
 
 def await_files(joined: MirroredNamespace, count: int, *, seconds: float) -> None:
-    """Until the branch on the server holds `count` files; looks again only when it moved."""
+    """Until the branch on the server holds `count` files; reads it again only when it moved."""
     ref = joined.path / "refs" / "heads" / joined.branch
     seen = b""
 

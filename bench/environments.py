@@ -1,4 +1,4 @@
-"""Row `environments`: how long the operator itself takes, for twenty copies asked for at once."""
+"""Row `environments`: the time that the operator itself takes for twenty Environments at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bench.figure import Figure, Goal, at_most, percentile
-from bench.ground import Ground
+from bench.testbed import Testbed
 from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     ENVIRONMENTS,
@@ -34,15 +34,15 @@ class Times:
     whole: list[float] = field(default_factory=list)
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
-    """From a known commit until all objects are applied, and from asking until it is Ready."""
-    took = asyncio.run(_measured(ground))
+def measure(testbed: Testbed) -> Iterator[Figure]:
+    """From a known commit to all objects applied, and from creation to Ready."""
+    took = asyncio.run(_measure(testbed))
     assert len(took.overhead) == len(took.whole) == COPIES
-    said = f"{COPIES} Environments of {OBJECTS} objects at once, p95 of"
-    own = f"{said} commit known to all applied"
+    title = f"{COPIES} Environments of {OBJECTS} objects at once, p95 of"
+    own = f"{title} commit known to all applied"
     yield _figure(own, took.overhead, "the operator's own time", goal=at_most(2))
     note = "one after the other; namespace, fence and a quota in force included, no pods"
-    yield _figure(f"{said} asked to Ready", took.whole, note)
+    yield _figure(f"{title} created to Ready", took.whole, note)
 
 
 def _figure(name: str, seconds: list[float], note: str, *, goal: Goal | None = None) -> Figure:
@@ -58,18 +58,18 @@ def _figure(name: str, seconds: list[float], note: str, *, goal: Goal | None = N
     )
 
 
-async def _measured(ground: Ground) -> Times:
-    namespace = ground.namespace("previews")
-    directory = ground.directory / "previews"
+async def _measure(testbed: Testbed) -> Times:
+    namespace = testbed.namespace("previews")
+    directory = testbed.directory / "previews"
     directory.mkdir()
     with running_git_server(directory / "git") as git:
-        async with environment_harness(ground.desk, namespace, git, directory) as tenant:
+        async with environment_harness(testbed.cluster, namespace, git, directory) as tenant:
             maps = [CONFIG_MAP.replace("settings", f"settings-{n}") for n in range(OBJECTS - 1)]
             tenant.commit({"deploy/all.yaml": "---\n".join([*maps, SERVICE])})
             async with tenant.running(poll_seconds=600.0) as controller:
                 await tenant.apply(tenant.project(), tenant.environment("warm"))
                 await tenant.phase("Ready", "warm", seconds=60.0)
-                with ground.progress.step(f"environments: {COPIES} at once"):
+                with testbed.progress.step(f"environments: {COPIES} at once"):
                     return await _all_at_once(tenant, controller)
 
 
@@ -87,7 +87,7 @@ async def _all_at_once(tenant: EnvironmentHarness, controller: EnvironmentsContr
     waiting = set(names)
     async with asyncio.timeout(_DEADLINE_SECONDS):
         while waiting:
-            # One question about all of them: twenty that ask all the time would be measured too.
+            # One list of all: twenty clients that poll would be measured too.
             rows = await tenant.api.list(ENVIRONMENTS, tenant.namespace)
             ready = {row["metadata"]["name"] for row in rows if _is_ready(row)} & waiting
             took.whole += [time.perf_counter() - began] * len(ready)

@@ -1,4 +1,4 @@
-"""Row `request`: CPU time per question to the API server, beside another Python client.
+"""Row `request`: CPU time per request to the API server, beside another Python client.
 
 Both read the same object over and over, on kept connections, taking turns in this process;
 the clock is its CPU time. The other one builds a model of what it read, as its users have it.
@@ -15,24 +15,24 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.resources.core_v1 import ConfigMap
 
 from bench.figure import Figure, median
-from bench.ground import Ground
 from bench.samples import CONFIG_MAPS, config_map
+from bench.testbed import Testbed
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 
 ROUNDS = 5
 REQUESTS = 500
 _WARM = 20
-_NAME = "asked"
+_NAME = "request"
 
-Ask = Callable[[], Awaitable[object]]
+Request = Callable[[], Awaitable[object]]
 
 
-def measure(ground: Ground) -> Iterator[Figure]:
+def measure(testbed: Testbed) -> Iterator[Figure]:
     """Microseconds of CPU per object read."""
-    namespace = ground.namespace("request")
-    with ground.progress.step(f"request: {ROUNDS} rounds of {REQUESTS} reads, both ways"):
-        ours, theirs = asyncio.run(_measured(ground, namespace))
+    namespace = testbed.namespace("request")
+    with testbed.progress.step(f"request: {ROUNDS} rounds of {REQUESTS} reads, both ways"):
+        ours, theirs = asyncio.run(_measure(testbed, namespace))
     yield Figure(
         "request",
         "CPU per object read beside lightkube",
@@ -44,28 +44,28 @@ def measure(ground: Ground) -> Iterator[Figure]:
     )
 
 
-async def _measured(ground: Ground, namespace: str) -> tuple[float, float]:
-    kubeconfig = ground.desk.admin_kubeconfig
+async def _measure(testbed: Testbed, namespace: str) -> tuple[float, float]:
+    kubeconfig = testbed.cluster.admin_kubeconfig
     theirs = AsyncClient(config=KubeConfig.from_file(str(kubeconfig)).get())
     async with Connection.open(kubeconfig=kubeconfig) as connection:
         api = Api(connection)
         await api.create(CONFIG_MAPS, config_map(namespace, _NAME, "0"), field_manager="bench")
-        ways: tuple[Ask, Ask] = (
+        ways: tuple[Request, Request] = (
             lambda: api.get(CONFIG_MAPS, _NAME, namespace),
             lambda: theirs.get(ConfigMap, _NAME, namespace=namespace),
         )
         costs: tuple[list[float], list[float]] = ([], [])
         for _ in range(ROUNDS):
             for way, cost in zip(ways, costs, strict=True):
-                await _asked(way, _WARM)
-                cost.append(await _asked(way, REQUESTS))
+                await _time_requests(way, _WARM)
+                cost.append(await _time_requests(way, REQUESTS))
     await theirs.close()
     return median(costs[0]), median(costs[1])
 
 
-async def _asked(ask: Ask, times: int) -> float:
-    """CPU seconds per question."""
+async def _time_requests(request: Request, times: int) -> float:
+    """CPU seconds per request."""
     began = time.process_time()
     for _ in range(times):
-        await ask()
+        await request()
     return (time.process_time() - began) / times
