@@ -69,7 +69,7 @@ def _marked(name: str, uid: str) -> dict[str, Any]:
     return document
 
 
-def _labelled(**labels: str) -> dict[str, Any]:
+def _labelled(**labels: str | None) -> dict[str, Any]:
     return {"metadata": {"labels": labels}}
 
 
@@ -337,15 +337,45 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
     site = f"/apis/sync.ignition.io/v1alpha1/namespaces/{namespace}/ignitionsyncs/site"
     may_not(FENCE, operator.merge(site, {"spec": {"paused": True}}))
     may_not(FENCE, operator.delete(site))
-    may(admin.create(_pod("web"), home))
-    pod = _namespace(home, "/pods/web")
-    may(operator.merge(pod, _labelled(leader="true")))
-    image = {"spec": {"containers": [{"name": "x", "image": "mine"}]}}
-    may_not(FENCE, operator.strategic(pod, image))
     may(admin.create(_policy("foreign"), own))
     policies = f"/apis/networking.k8s.io/v1/namespaces/{own}/networkpolicies"
     may(operator.delete(f"{policies}/foreign"))
     may(operator.delete(_namespace(own)))
+
+
+@pytest.mark.scenario("E119")
+def test_of_its_own_pods_only_the_leader_label_may_change(almighty: Fenced) -> None:
+    """No other label, value, annotation or finalizer, no spec, and no pod of somebody else."""
+    operator, admin, install = almighty.operator, almighty.admin, almighty.install
+    own, foreign = (_namespace(install.namespace, f"/pods/{name}") for name in ("own", "foreign"))
+    kept: dict[str, Any] = {"labels": install.labels | {"app": "x"}, "annotations": {"a": "b"}}
+    may(admin.create(_pod("own", **kept), install.namespace))
+    may(admin.create(_pod("foreign", labels={"app": "x"}), install.namespace))
+    for role in ("leader", None):
+        may(operator.merge(own, _labelled(role=role)))
+        may_not(FENCE, operator.merge(foreign, _labelled(role=role, app=None)))
+    may_not(FENCE, operator.merge(foreign, _labelled(role="leader")))
+    may_not(FENCE, operator.merge(foreign, _labelled(role="leader", **install.labels)))
+    for change in (
+        {"labels": {"role": "follower"}},
+        {"labels": {"role": "leader", "leader": "true"}},
+        {"labels": {"role": "leader", "app": "y"}},
+        {"labels": {"role": "leader", "app": None}},
+        {"labels": {"app.kubernetes.io/instance": None}},
+        {"annotations": {"c": "d"}},
+        {"annotations": None},
+        {"finalizers": ["windlass.dev/x"]},
+        {"ownerReferences": [_owner()]},
+    ):
+        may_not(FENCE, operator.merge(own, {"metadata": change}))
+    image = {"spec": {"containers": [{"name": "x", "image": "mine"}]}}
+    may_not(FENCE, operator.strategic(own, image))
+    may_not(FENCE, operator.delete(own))
+    may_not(FENCE, operator.create(_pod("new", labels=install.labels), install.namespace))
+
+
+def _owner() -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": uuid.uuid4().hex}
 
 
 @pytest.mark.scenario("E119")
@@ -392,8 +422,9 @@ def _policy(name: str) -> dict[str, Any]:
     return _named("NetworkPolicy", name, "networking.k8s.io/v1") | {"spec": {"podSelector": {}}}
 
 
-def _pod(name: str) -> dict[str, Any]:
-    return _named("Pod", name) | {"spec": {"containers": [{"name": "x", "image": "x"}]}}
+def _pod(name: str, **metadata: Any) -> dict[str, Any]:
+    document = _named("Pod", name) | {"spec": {"containers": [{"name": "x", "image": "x"}]}}
+    return document | {"metadata": {"name": name, **metadata}}
 
 
 def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:

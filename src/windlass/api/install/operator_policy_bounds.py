@@ -13,7 +13,7 @@ pod.
 | | Roles of gateways | by name; rules over ConfigMaps by name |
 | | RoleBindings of gateways | by name; service accounts of the same namespace |
 | own namespace | Lease, Secret | by name; never a token |
-| | Pod | its spec unchanged |
+| | Pod of the release | nothing but the label of the leader |
 | of an Environment | RoleBinding | the two shipped roles, to operator and applier |
 | | ConfigMap, quota, limits, account, policies | by name |
 | | Secret | a release, by name and type |
@@ -42,6 +42,7 @@ from windlass.api.install.environment_objects import (
     RELEASE_TYPE,
 )
 from windlass.api.install.installation import Installation
+from windlass.api.install.webhook import LEADER_LABEL
 from windlass.api.kinds.ignitionsync import OWNED_PREFIX
 from windlass.api.schema.resource import CATALYST, CONFIGBUTLER, IGNITION
 from windlass.objects.names import Object
@@ -202,8 +203,27 @@ def _own_namespace_bound(installation: Installation) -> str:
         _any_of(
             _all_of(_is_type("coordination.k8s.io", "leases"), named),
             _all_of(_is_type("", "secrets"), named, no_token),
-            _all_of(_is_type("", "pods"), _UNCHANGED),
+            _all_of(_is_type("", "pods"), _leader_label_bound(installation)),
         ),
+    )
+
+
+def _leader_label_bound(installation: Installation) -> str:
+    """That of a pod of the release only the label of the leader is set or removed."""
+    old, new = "oldObject.metadata.labels", "object.metadata.labels"
+    fields = ("annotations", "finalizers", "ownerReferences")
+    ((key, value),) = LEADER_LABEL.items()
+    return _all_of(
+        _UNCHANGED,
+        *(f"object.metadata.?{field} == oldObject.metadata.?{field}" for field in fields),
+        f"has({old}) && has({new})",
+        *(
+            f"'{name}' in {old} && {old}['{name}'] == '{release_value}'"
+            for name, release_value in installation.labels.items()
+        ),
+        f"{old}.all(key, key == '{key}' || key in {new})",
+        f"{new}.all(key, key == '{key}' || (key in {old} && {new}[key] == {old}[key]))",
+        _any_of(f"!('{key}' in {new})", f"{new}['{key}'] == '{value}'"),
     )
 
 
