@@ -13,6 +13,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from windlass.api.install.installation import Installation
+from windlass.app.leader_label import LeaderLabel
 from windlass.app.settings import Settings
 from windlass.app.webhook_registration import WebhookRegistration
 from windlass.base.clock import Clock
@@ -170,6 +171,13 @@ class ReverserCapability:
     async def _run_with_webhook(
         self, running: Reverser, cluster: ClusterIdentity, bound: socket.socket
     ) -> None:
+        label = LeaderLabel(
+            self._connection,
+            self._installation,
+            self._settings.pod_name,
+            running.attributor,
+            self._clock,
+        )
         registration = WebhookRegistration(
             self._connection,
             self._installation,
@@ -178,7 +186,7 @@ class ReverserCapability:
                 self._settings.webhook_certificate_addresses,
             ),
             self._clock,
-            on_registered=running.attributor.set_registered,
+            on_registered=label.set_registered,
         )
         supervisor = WebhookSupervisor(
             bound,
@@ -188,7 +196,7 @@ class ReverserCapability:
                 gap=running.attributor.add_gap,
                 heartbeat=running.attributor.heartbeat,
                 answered=running.attributor.count_calls,
-                serving=running.attributor.set_serving,
+                serving=label.set_serving,
             ),
             self._clock,
             log_format=self._settings.log_format,
@@ -200,6 +208,7 @@ class ReverserCapability:
                 group.create_task(
                     registration.run(supervisor.reconfigure), name="webhook registration"
                 ),
+                group.create_task(label.run(), name="leader label"),
             ]
             try:
                 await running.run()

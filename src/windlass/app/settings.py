@@ -283,6 +283,12 @@ class Settings:
     release: str = _declare(
         forms.LABEL, "windlass", "Name of the installation; prefix of the names of its objects."
     )
+    pod_name: str = _declare(
+        forms.OPTIONAL_OBJECT_NAME,
+        "",
+        "Name of the pod that windlass runs in, from the downward API; the leader labels it so "
+        "that admission calls reach it. Empty where windlass runs in no pod.",
+    )
     leader_elect: bool = _declare(
         forms.Bool(), "true", "Elect a leader, so that only one of several replicas works."
     )

@@ -186,7 +186,7 @@ def _reverser_leader_role(installation: Installation) -> Object:
             rule([""], ["secrets"], ["create"]),
             rule([""], ["secrets"], ["get"], [installation.salt_secret]),
             rule([""], ["secrets"], [*READ_VERBS, "update"], [installation.webhook_secret]),
-            rule([""], ["pods"], ["get", "list", "patch"]),
+            rule([""], ["pods"], ["list", "patch"]),
         ],
     )
     metadata = role["metadata"] | {"namespace": installation.namespace}

@@ -11,7 +11,7 @@ those of nodes, are filtered by the server itself and cost nothing.
 | UPDATE of `status` | if labels, annotations, finalizers or owners differ |
 | CREATE of a subresource (`pods/binding`, `pods/eviction`) | no |
 
-Requests that are not sent are never attributed: see `reverser.selection.coverage`.
+Requests that are not sent are never attributed: see `reverser.attribution.webhook_coverage`.
 
 Pure.
 """
@@ -104,6 +104,8 @@ def leader_service(release: str, namespace: str) -> Object:
         },
         "spec": {
             "selector": installation.labels | LEADER_LABEL,
+            # Readiness is that of all capabilities; one that waits must not cut off admission.
+            "publishNotReadyAddresses": True,
             "ports": [{"name": "admission", "port": 443, "targetPort": PORT}],
         },
     }
