@@ -123,6 +123,8 @@ _FIXED: tuple[tuple[str, str], ...] = (
     ("push.recurseSubmodules", "no"),
     ("http.followRedirects", "false"),
     ("http.sslVerify", "true"),
+    # A minimum: libcurl takes it as "TLS 1.2 or later".
+    ("http.sslVersion", "tlsv1.2"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("pack.threads", "1"),

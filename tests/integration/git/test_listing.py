@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import warnings
 from pathlib import Path
 
 import asyncssh
@@ -214,6 +216,48 @@ async def test_unverified_tls_sends_nothing(
             )
         assert caught.value.reason == "Unavailable"
         assert served.server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("version", "negotiated"),
+    [
+        (ssl.TLSVersion.TLSv1_1, []),
+        (ssl.TLSVersion.TLSv1_2, ["TLSv1.2"]),
+        (ssl.TLSVersion.TLSv1_3, ["TLSv1.3"]),
+    ],
+)
+async def test_git_speaks_no_tls_before_1_2(
+    version: ssl.TLSVersion, negotiated: list[str], tmp_path: Path, authority: trustme.CA
+) -> None:
+    """A server with an older version alone gets no request; a newer version is no hindrance."""
+    seen: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(writer.get_extra_info("ssl_object").version())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    context = _context(authority, version)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        remote = Remote.parse(f"https://localhost:{server.sockets[0].getsockname()[1]}/a")
+        own = Credentials(ca=authority.cert_pem.bytes())
+        with pytest.raises(GitError):
+            await list_refs(Git(git_settings(tmp_path)), remote, own)
+    assert seen == negotiated
+
+
+def _context(authority: trustme.CA, version: ssl.TLSVersion) -> ssl.SSLContext:
+    """A server that speaks this version alone, also where the machine's policy is stricter."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.maximum_version = version
+        context.minimum_version = version
+    return context
 
 
 async def test_shared_listing_makes_one_exchange(tmp_path: Path) -> None:
