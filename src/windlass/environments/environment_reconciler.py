@@ -37,7 +37,11 @@ from windlass.environments.deletion import EnvironmentDeletion
 from windlass.environments.inventory import ReleaseRevision
 from windlass.environments.isolation import trust
 from windlass.environments.isolation.desired_isolation import DesiredIsolation, IsolationRefused
-from windlass.environments.isolation.isolation_writer import IsolationSpec, IsolationWriter
+from windlass.environments.isolation.isolation_writer import (
+    IsolationResult,
+    IsolationSpec,
+    IsolationWriter,
+)
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.environments.isolation.trust import UntrustedPolicy
 from windlass.environments.memory import ContentMemory, EnvironmentMemory
@@ -239,19 +243,34 @@ class EnvironmentReconciler:
         try:
             memory.isolation = self._desired_isolation.compute(context, memory.isolation)
         except IsolationRefused as error:
-            refused = step.failed(phase.POLICIES, error.reason, str(error))
-            return _add_result(report, "policies", refused)
+            return await self._refuse_isolation(run, error)
         run.isolation = memory.isolation.spec
-        isolated = await self._services.isolation.ensure(
-            report.namespace, context.owner, run.isolation, memory.content.isolation
-        )
-        for correction in isolated.corrections:
-            self._on_correction(context.object, correction)
+        isolated = await self._ensure_isolation(run, run.isolation)
         report = replace(report, is_settling=isolated.is_settling)
         result = isolated.result
         if not result.ends_run and not self._settings.network.is_enforced:
             result = step.with_warning(result, _NOT_ENFORCED)
         return _add_result(report, "policies", result)
+
+    async def _ensure_isolation(self, run: Run, isolation: IsolationSpec) -> IsolationResult:
+        isolated = await self._services.isolation.ensure(
+            run.report.namespace, run.context.owner, isolation, run.memory.content.isolation
+        )
+        for correction in isolated.corrections:
+            self._on_correction(run.context.object, correction)
+        return isolated
+
+    async def _refuse_isolation(self, run: Run, error: IsolationRefused) -> ReconcileReport:
+        """Report a refusal, and maintain the last isolation: what runs inside stays isolated."""
+        last = run.memory.isolation
+        kept = last.spec if last is not None else self._desired_isolation.base
+        isolated = (await self._ensure_isolation(run, kept)).result
+        refused = replace(
+            step.failed(phase.POLICIES, error.reason, str(error)),
+            requeue_after=isolated.requeue_after,
+            retry=isolated.retry,
+        )
+        return _add_result(run.report, "policies", refused)
 
     def _pod_security(self, context: EnvironmentContext) -> PodSecurity:
         return trust.pod_security(context.project, context.environment, self._settings.untrusted)

@@ -333,3 +333,69 @@ async def test_a_changed_quota_is_not_reported_as_a_failure(tenant: EnvironmentH
             ]
             assert not [body for body in written if "conditions" in body["status"]], written
         assert not await tenant.events("PolicyApplyFailed")
+
+
+async def _open_and_wait_restored(
+    tenant: EnvironmentHarness, kubectl: Kubectl, namespace: str
+) -> None:
+    """Open default-policy by hand, and wait until it denies everything again."""
+    await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+    await _wait_restored(
+        tenant,
+        POLICIES,
+        "default-policy",
+        namespace,
+        lambda live: "ingress" not in live["spec"] and "egress" not in live["spec"],
+    )
+
+
+@pytest.mark.scenario("E36", "E39")
+async def test_a_refused_quota_does_not_stop_the_repair_of_the_isolation(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """The last quota and policies are restored, and the refusal stays reported."""
+    async with tenant.running(poll_seconds=3600.0):
+        namespace = await _create_isolated(tenant)
+        await tenant.apply(tenant.environment(quota={"pods": 9999}))
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+        await kubectl.patch("quota", "default-quota", namespace, {"spec": {"hard": {"pods": "99"}}})
+        await _wait_restored(
+            tenant,
+            QUOTAS,
+            "default-quota",
+            namespace,
+            lambda live: bool(live["spec"]["hard"]["pods"] == "20"),
+        )
+        await _open_and_wait_restored(tenant, kubectl, namespace)
+        await _notes(tenant, "DriftCorrected", 2)
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+
+
+async def test_a_restart_with_a_refused_quota_closes_an_opened_policy(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """What depends on no quota is restored; the quota and all other policies stay."""
+    async with tenant.running():
+        namespace = await _create_isolated(tenant, quota={"pods": 7})
+        before = {row["metadata"]["name"] for row in await tenant.api.list(POLICIES, namespace)}
+    await tenant.apply(tenant.environment(quota={"pods": 9999}))
+    await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+    async with tenant.running(poll_seconds=3600.0) as controller:
+        await _wait_restored(
+            tenant,
+            POLICIES,
+            "default-policy",
+            namespace,
+            lambda live: "ingress" not in live["spec"],
+        )
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+        assert await _notes(tenant, "DriftCorrected") == [
+            "Drift corrected: NetworkPolicy default-policy (changed by kubectl-patch)"
+        ]
+        await tenant.reconcile_times(controller, 2)
+        tenant.connection.recorded.clear()
+        await tenant.reconcile_times(controller, 2)
+        assert not tenant.connection.requests_for(namespace)
+        quota_pods = (await tenant.api.get(QUOTAS, "default-quota", namespace))["spec"]["hard"]
+        policies = {row["metadata"]["name"] for row in await tenant.api.list(POLICIES, namespace)}
+    assert (quota_pods["pods"], policies) == ("7", before)

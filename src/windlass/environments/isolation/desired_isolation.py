@@ -1,7 +1,8 @@
 """Computes the desired isolation of an Environment, from it and its Project.
 
 The same Project, quota and trust give the same isolation, so it is computed once and the same
-instance is returned from then on. What is not allowed is refused before anything is written.
+instance is returned from then on. What is not allowed is refused, and what was computed before
+stays in force.
 
 Called by `environment_reconciler` for step policies.
 """
@@ -52,6 +53,13 @@ class DesiredIsolation:
     def __init__(self, network: ClusterNetwork, untrusted: UntrustedPolicy) -> None:
         self._network = network
         self._untrusted = untrusted
+        # What depends on no Project: it is in force also where nothing else is known.
+        self.base = IsolationSpec(
+            hard={},
+            container_limits={},
+            policies=network_policies.desired_policies((), network, web_egress=False),
+            is_partial=True,
+        )
 
     def compute(
         self, context: EnvironmentContext, previous: ComputedIsolation | None

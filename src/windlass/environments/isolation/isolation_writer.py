@@ -69,12 +69,15 @@ class IsolationSpec:
     container_limits: defaults and maxima of the LimitRange for one container
     policies:         the spec of each NetworkPolicy by its name
     is_trusted:       if False, foreign NetworkPolicies that allow traffic are deleted
+    is_partial:       if True, only bindings and policies are known: quota, limits and other
+                      policies stay as they are
     """
 
     hard: Mapping[str, str]
     container_limits: Mapping[str, Mapping[str, str]]
     policies: Mapping[str, Object]
     is_trusted: bool = True
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,8 @@ class IsolationWriter:
                 except (Invalid, Conflict) as error:
                     # The other objects are still written: each of them isolates on its own.
                     failure = failure or error
-            await self._remove_stale_policies(namespace, owner, isolation, memory)
+            if not isolation.is_partial:
+                await self._remove_stale_policies(namespace, owner, isolation, memory)
             if not isolation.is_trusted:
                 corrections += await self._remove_foreign_policies(namespace, isolation, memory)
         except Forbidden as error:
@@ -183,8 +187,10 @@ class IsolationWriter:
         )
         yield ROLE_BINDINGS, owned_objects.applier_binding(namespace, owner, applier)
         yield SERVICE_ACCOUNTS, owned_objects.default_service_account(namespace, owner)
-        yield LIMIT_RANGES, owned_objects.limit_range(namespace, owner, isolation.container_limits)
-        yield RESOURCE_QUOTAS, owned_objects.resource_quota(namespace, owner, isolation.hard)
+        if not isolation.is_partial:
+            limits = isolation.container_limits
+            yield LIMIT_RANGES, owned_objects.limit_range(namespace, owner, limits)
+            yield RESOURCE_QUOTAS, owned_objects.resource_quota(namespace, owner, isolation.hard)
         for name, spec in sorted(isolation.policies.items()):
             yield NETWORK_POLICIES, owned_objects.network_policy(namespace, owner, name, spec)
 
@@ -381,7 +387,7 @@ class IsolationWriter:
         """Whether the quota is in force; then all of the isolation is, as it was written before."""
         live = self._cache.get(RESOURCE_QUOTAS, namespace, environment_objects.QUOTA_NAME) or {}
         status = (live.get("status") or {}).get("hard") or {}
-        if not _amounts_equal(isolation.hard, status):
+        if not isolation.is_partial and not _amounts_equal(isolation.hard, status):
             text = "waiting for the quota to take effect"
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
         text = _over_quota_message(live) or "Quota, limits and network policies are in force"
