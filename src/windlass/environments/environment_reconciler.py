@@ -160,7 +160,14 @@ class EnvironmentReconciler:
         """Delete, block, initialize, or run the steps, in this order of precedence."""
         if obj["metadata"].get("deletionTimestamp"):
             return await self._services.deletion.reconcile(obj)
-        context = preconditions.check(self._cache, key, obj, suspended=self._settings.suspended)
+        last = self._memories[key].isolation
+        context = preconditions.check(
+            self._cache,
+            key,
+            obj,
+            last_project=last.project if last is not None else None,
+            suspended=self._settings.suspended,
+        )
         if isinstance(context, Outcome):
             return context
         if not finalizer.has_finalizer(obj, environment.FINALIZER):
@@ -172,6 +179,8 @@ class EnvironmentReconciler:
             # A changed quota takes some milliseconds to count. Reporting that would make
             # PoliciesReady flap, so the status stays as it is.
             return Outcome.postponed(_SETTLING_SECONDS)
+        if context.blocked is not None:
+            return environment_status.add_conditions(context.blocked, report)
         return environment_status.build_outcome(report, context.status, self._clock.now())
 
     async def _add_finalizer(self, obj: Object) -> Outcome:
@@ -194,11 +203,13 @@ class EnvironmentReconciler:
         run = Run(context, self._memories[context.key], report)
         # Two slots instead of one: resolving and rendering in between write nothing, and may
         # take long.
-        for priority, steps in (
+        stages = (
             (SlotPriority.BEGINNING, (self._ensure_namespace, self._isolate)),
             (None, (self._resolve_source, self._render)),
             (SlotPriority.APPLYING, (self._apply, self._check_rollout)),
-        ):
+        )
+        # Without a usable Project nothing is applied, but what runs stays isolated.
+        for priority, steps in stages if context.blocked is None else stages[:1]:
             async with self._write_slot(context, priority):
                 for run_step in steps:
                     run.report = await run_step(run)

@@ -3,30 +3,32 @@
 | Observed | Ready | Phase |
 |---|---|---|
 | its object violates the schema | False ConfigInvalid, Stalled | Failed |
-| no Project, or one that is not shared with it | False ProjectNotFound | Pending |
-| the same, and it serves | as before, ProjectNotFound | as before |
 | the operator is suspended | as before, Suspended | as before; Pending if it never began |
 | it is suspended | as before, Suspended | as before; Pending if it never began |
+| no usable Project: none, not shared with it, or invalid | False ProjectNotFound | Pending |
+| the same, and it serves | as before, ProjectNotFound | as before |
 | its Project is suspended | as before, ProjectSuspended | as before; Pending until it serves |
 | its Project is being deleted, and it has no namespace yet | False ProjectTerminating | Pending |
 
-What already serves keeps phase and Ready: it continues to serve. An Environment that is blocked
-or suspended is not modified. One that has a namespace is maintained until it is deleted itself,
-also while its Project is being deleted: its isolation must hold as long as it runs.
+What already serves keeps phase and Ready: it continues to serve. An Environment that is suspended
+is not modified. One that has a namespace stays isolated until it is deleted itself, also while its
+Project is being deleted or is not usable: then by the Project as it last was. After a restart that
+is not known, and PoliciesReady becomes Unknown.
 
 Called by `environment_reconciler` at the start of each reconcile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.base.errors import Stalled
-from windlass.environments import spec
+from windlass.environments import phase, spec
 from windlass.environments.ownership import Ownership
 from windlass.environments.resource_cache import ResourceCache
+from windlass.objects.condition import Condition
 from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
@@ -41,6 +43,8 @@ class EnvironmentContext:
     object: Object  # the same Environment as it is stored, status included
     project: Project
     owner: Ownership  # the labels and annotations for everything created for it
+    # What to report if the Project is not usable; `project` is then the last one that was.
+    blocked: Outcome | None = None
 
     @property
     def key(self) -> Key:
@@ -58,38 +62,53 @@ class EnvironmentContext:
 
 
 def check(
-    cache: ResourceCache, key: Key, obj: Object, *, suspended: bool
+    cache: ResourceCache,
+    key: Key,
+    obj: Object,
+    *,
+    last_project: Project | None,
+    suspended: bool,
 ) -> EnvironmentContext | Outcome:
-    """The context to reconcile, or the outcome that blocks it; `suspended` is the operator's."""
+    """The context to reconcile, or the outcome that blocks it.
+
+    `last_project` is the Project of the last reconcile; `suspended` is the operator's.
+    """
     try:
         environment = cache.environment(key)
     except Stalled as error:
         return _invalid_outcome(error)
     assert environment is not None, "there is no await between the lookup and this"
+    if suspended:
+        return _suspended_outcome(environment, "Suspended", OPERATOR_SUSPENDED)
+    if environment.spec.suspend:
+        text = "suspended by spec.suspend; set it to false to resume"
+        return _suspended_outcome(environment, "Suspended", text)
     ref = environment.spec.project_ref
     project_key = Key(ref.namespace_from(key.namespace), ref.name)
-    project = cache.readable_project(project_key)
+    project, team = cache.readable_project(project_key), cache.team(key.namespace)
     if project is None or not spec.may_use_project(project, environment):
         # The same text for both cases, so that it does not reveal which Projects others have.
         text = (
             f"Project {project_key} not found or not shared with namespace {key.namespace}; "
             f"create it, or add {key.namespace} to its spec.environmentNamespaces"
         )
-        return _blocked_outcome(environment, Verdict("False", "ProjectNotFound", text))
-    if suspended:
-        return _suspended_outcome(environment, "Suspended", OPERATOR_SUSPENDED)
-    if environment.spec.suspend:
-        text = "suspended by spec.suspend; set it to false to resume"
-        return _suspended_outcome(environment, "Suspended", text)
+        blocked = _blocked_outcome(environment, Verdict("False", "ProjectNotFound", text))
+        if not environment.status.namespace:
+            return blocked
+        if last_project is None:
+            unknown = Condition(
+                phase.POLICIES, "Unknown", "ProjectNotFound", f"not checked: {text}"
+            )
+            return replace(blocked, conditions=(unknown,))
+        owner = _ownership(environment, last_project, team)
+        return EnvironmentContext(environment, obj, last_project, owner, blocked)
     if project.spec.suspend:
         text = f"Project {project_key} is suspended; set its spec.suspend to false to resume"
         return _suspended_outcome(environment, "ProjectSuspended", text)
     if project.metadata.deletion_timestamp and not environment.status.namespace:
         text = f"Project {project_key} is being deleted"
         return _blocked_outcome(environment, Verdict("False", "ProjectTerminating", text))
-    return EnvironmentContext(
-        environment, obj, project, _ownership(environment, project, cache.team(key.namespace))
-    )
+    return EnvironmentContext(environment, obj, project, _ownership(environment, project, team))
 
 
 def _ownership(environment: Environment, project: Project, team: str) -> Ownership:

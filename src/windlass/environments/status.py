@@ -135,6 +135,17 @@ def build_outcome(report: ReconcileReport, status: Object, now: datetime) -> Out
     )
 
 
+def add_conditions(blocked: Outcome, report: ReconcileReport) -> Outcome:
+    """`blocked` with the conditions of the steps that ran although the Project is not usable."""
+    last = report.results[-1][1]
+    return replace(
+        blocked,
+        conditions=tuple(result.condition for _, result in report.results),
+        requeue_after=_requeue_seconds(last, None),
+        backoff=last.retry,
+    )
+
+
 def complete_outcome(environment: Object, outcome: Outcome) -> Outcome:
     """`outcome` with the phase that agrees with its Ready condition, also after an error."""
     status = environment.get("status") or {}

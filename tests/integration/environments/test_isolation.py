@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.environments.environment_harness import POLICIES, QUOTAS, EnvironmentHarness
+from tests.support.environments.environment_harness import (
+    NAMESPACES,
+    POLICIES,
+    PROJECTS,
+    QUOTAS,
+    EnvironmentHarness,
+)
 from tests.support.processes.polling import eventually
 from windlass.environments.isolation import drift_rules, quota
 from windlass.environments.isolation.network_policies import ClusterNetwork
@@ -399,3 +405,51 @@ async def test_a_restart_with_a_refused_quota_closes_an_opened_policy(
         quota_pods = (await tenant.api.get(QUOTAS, "default-quota", namespace))["spec"]["hard"]
         policies = {row["metadata"]["name"] for row in await tenant.api.list(POLICIES, namespace)}
     assert (quota_pods["pods"], policies) == ("7", before)
+
+
+async def _delete_project(tenant: EnvironmentHarness) -> None:
+    """Delete the Project; without its finalizer it does not wait for its Environments."""
+    await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
+    await tenant.patch(PROJECTS, tenant.name, {"metadata": {"finalizers": None}}, tenant.namespace)
+    await tenant.wait_deleted(PROJECTS, tenant.name, tenant.namespace)
+
+
+@pytest.mark.scenario("E36")
+async def test_an_environment_without_its_project_stays_isolated(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """Policies and the Pod Security level are restored as the Project last described them."""
+    async with tenant.running(poll_seconds=3600.0):
+        namespace = await _create_isolated(tenant)
+        await _delete_project(tenant)
+        await tenant.condition("Ready", "ProjectNotFound")
+        await _open_and_wait_restored(tenant, kubectl, namespace)
+        level = "pod-security.kubernetes.io/enforce"
+        await kubectl.run("label", "ns", namespace, f"{level}=privileged", "--overwrite")
+        await _wait_restored(
+            tenant,
+            NAMESPACES,
+            namespace,
+            "",
+            lambda live: bool(live["metadata"]["labels"][level] == "restricted"),
+        )
+        await _notes(tenant, "DriftCorrected", 2)
+        environment = await tenant.condition("PoliciesReady", "PoliciesApplied")
+    assert environment["status"]["phase"] == "Ready"
+
+
+async def test_an_isolation_that_is_not_known_is_not_reported_as_in_force(
+    tenant: EnvironmentHarness,
+) -> None:
+    """After a restart without the Project, PoliciesReady is Unknown until it exists again."""
+    async with tenant.running():
+        await _create_isolated(tenant)
+    await _delete_project(tenant)
+    async with tenant.running():
+        environment = await tenant.condition("PoliciesReady", "ProjectNotFound")
+        await tenant.apply(tenant.project())
+        await tenant.condition("PoliciesReady", "PoliciesApplied")
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
+    assert rows["PoliciesReady"]["status"] == "Unknown"
+    assert f"Project {tenant.namespace}/{tenant.name} not found" in rows["PoliciesReady"]["message"]
+    assert (environment["status"]["phase"], rows["Ready"]["status"]) == ("Ready", "True")
