@@ -106,7 +106,10 @@ def check(
         text = f"Project {project_key} is suspended; set its spec.suspend to false to resume"
         return _suspended_outcome(environment, "ProjectSuspended", text)
     if project.metadata.deletion_timestamp and not environment.status.namespace:
-        text = f"Project {project_key} is being deleted"
+        text = (
+            f"Project {project_key} is being deleted; delete this Environment, or create the "
+            "Project again"
+        )
         return _blocked_outcome(environment, Verdict("False", "ProjectTerminating", text))
     return EnvironmentContext(environment, obj, project, _ownership(environment, project, team))
 

@@ -233,6 +233,10 @@ async def test_a_project_waits_for_its_environments(
         await tenant.apply(tenant.environment("late"))
         late = await tenant.phase("Pending", "late")
         assert "ProjectTerminating" in str(late["status"]["conditions"])
+        assert late["status"]["message"] == (
+            f"Project {tenant.namespace}/{tenant.name} is being deleted; delete this Environment, "
+            "or create the Project again"
+        )
         await tenant.api.delete(POLICIES, "default-policy", namespace)
 
         async def isolated() -> bool:

@@ -21,7 +21,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from windlass.objects import quantity
 from windlass.objects.names import JSON, Object
@@ -39,30 +39,33 @@ _SHARED_FIELDS = frozenset({"apiVersion", "kind", "metadata", "status"})
 _QUANTITY_KINDS = frozenset({"ResourceQuota", "LimitRange"})
 """Kinds whose values are amounts; in a selector `1` and `1.0` are two labels."""
 
-_REMEDIES = {
-    "NetworkPolicy": "set spec.network of the Project to allow traffic",
-    "ResourceQuota": "set spec.resources of the Project or spec.quota to allow more",
-    "LimitRange": "set spec.resources of the Project to allow more",
+_SETTINGS = {
+    "NetworkPolicy": "spec.network of the Project",
+    "ResourceQuota": "spec.resources of the Project or spec.quota",
+    "LimitRange": "spec.resources of the Project",
 }
+"""The fields by which users change what an object of ours has; none for other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
     """Restorations of one object in a row.
 
-    count:  number of restorations
-    last:   monotonic time of the last one
-    writer: field manager that made the last one necessary; empty if unknown
+    count:      number of restorations
+    last:       monotonic time of the last one
+    writer:     field manager that made the last one necessary; empty if unknown
+    is_removed: it is a foreign NetworkPolicy, and is deleted instead of restored
     """
 
     count: int = 0
     last: float = 0.0
     writer: str = ""
+    is_removed: bool = False
 
-    def after_restoration(self, now: float, writer: str) -> Contest:
+    def after_restoration(self, now: float, writer: str, *, is_removed: bool = False) -> Contest:
         """The contest after one more restoration."""
         count = 1 if now - self.last >= QUIET_SECONDS else self.count + 1
-        return replace(self, count=count, last=now, writer=writer)
+        return Contest(count, now, writer, is_removed)
 
     def is_open(self, now: float) -> bool:
         """Whether others keep changing the object."""
@@ -115,16 +118,28 @@ def allows_traffic(policy: Object) -> bool:
 
 def contest_message(kind: str, name: str, contest: Contest) -> str:
     """The message of the condition for a contested object."""
+    if contest.is_removed:
+        by = f" (created by {contest.writer})" if contest.writer else ""
+        return f"{kind} {name} was removed {contest.count} times in a row{by}; stop that client"
     cause = (
         f"changes by field manager {contest.writer}"
         if contest.writer
         else "deletion by another client"
     )
-    remedy = _REMEDIES.get(kind)
+    purpose = "to allow traffic" if kind == "NetworkPolicy" else "to allow more"
+    setting = _SETTINGS.get(kind)
+    remedy = f", or set {setting} {purpose}" if setting else ""
     return (
         f"{kind} {name} was restored {contest.count} times in a row after {cause}; "
-        f"stop that client{f', or {remedy}' if remedy else ''}"
+        f"stop that client{remedy}"
     )
+
+
+def rejection_message(kind: str, name: str, fields: Sequence[str]) -> str:
+    """The message of the condition for an object with fields that the API server rejects."""
+    setting = _SETTINGS.get(kind)
+    remedy = f"; check {setting}" if setting else ""
+    return f"{kind} {name}: rejected by the API server: {', '.join(fields) or 'a field'}{remedy}"
 
 
 def unmanaged_policies_message(policies: Sequence[Object], field_manager: str) -> str:

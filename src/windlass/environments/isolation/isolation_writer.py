@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from windlass.api.install import environment_objects
 from windlass.api.install.installation import Installation
@@ -149,7 +149,7 @@ class IsolationWriter:
                     corrections += await self._ensure(gvr, desired, namespace, memory)
                 except (Invalid, Conflict) as error:
                     # The other objects are still written: each of them isolates on its own.
-                    failure = failure or error
+                    failure = failure or _write_failure(desired, error)
             if not isolation.is_partial:
                 await self._remove_stale_policies(namespace, owner, isolation, memory)
             if not isolation.is_trusted:
@@ -160,7 +160,7 @@ class IsolationWriter:
             )
         memory.refused_since = None
         if failure is not None:
-            return IsolationResult(_write_failure(failure), tuple(corrections))
+            return IsolationResult(failure, tuple(corrections))
         result = self._contest_result(memory) or self._quota_result(namespace, isolation)
         return IsolationResult(result, tuple(corrections), self._is_settling(memory, result))
 
@@ -302,11 +302,19 @@ class IsolationWriter:
         return contest.wait(self._clock.monotonic()) > 0
 
     def _record_correction(
-        self, kind: str, name: str, writer: str, memory: IsolationMemory
+        self,
+        kind: str,
+        name: str,
+        writer: str,
+        memory: IsolationMemory,
+        *,
+        is_removed: bool = False,
     ) -> Correction:
         contest = memory.contests.get((kind, name), Contest())
-        memory.contests[kind, name] = contest.after_restoration(self._clock.monotonic(), writer)
-        return Correction(kind, name, writer)
+        memory.contests[kind, name] = contest.after_restoration(
+            self._clock.monotonic(), writer, is_removed=is_removed
+        )
+        return Correction(kind, name, writer, is_removed)
 
     # ---- NetworkPolicies that are not part of the isolation
 
@@ -333,8 +341,9 @@ class IsolationWriter:
                 continue
             writer = next(iter(drift_rules.other_writers(live, self._field_manager)), "")
             await self._delete(NETWORK_POLICIES, live, namespace)
-            correction = self._record_correction("NetworkPolicy", name, writer, memory)
-            removed.append(replace(correction, is_removed=True))
+            removed.append(
+                self._record_correction("NetworkPolicy", name, writer, memory, is_removed=True)
+            )
         return tuple(removed)
 
     def _foreign_policies(self, namespace: str, isolation: IsolationSpec) -> list[Object]:
@@ -408,12 +417,12 @@ class IsolationWriter:
         return now - since < _SETTLING_SECONDS
 
 
-def _write_failure(error: Invalid | Conflict) -> StepResult:
+def _write_failure(desired: Object, error: Invalid | Conflict) -> StepResult:
+    kind, name = desired["kind"], desired["metadata"]["name"]
     if isinstance(error, Conflict):
-        text = "conflict while writing the quota, the limits or a network policy; retrying"
+        text = f"{kind} {name}: another client wrote at the same time; retrying"
     else:
-        fields = ", ".join(error.fields) or "a field"
-        text = f"the API server rejected {fields} of the quota, the limits or a network policy"
+        text = drift_rules.rejection_message(kind, name, error.fields)
     return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
 

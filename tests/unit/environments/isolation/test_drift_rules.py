@@ -142,6 +142,42 @@ def test_a_contest_names_object_writer_and_remedy() -> None:
     )
 
 
+def test_a_contest_about_a_removed_policy_says_that_it_was_removed() -> None:
+    """Nothing was restored: it belongs to the client that creates it again and again."""
+    contest = Contest()
+    for now in range(5):
+        contest = contest.after_restoration(100.0 + now, "kubectl-create", is_removed=True)
+    assert drift_rules.contest_message("NetworkPolicy", "open", contest) == (
+        "NetworkPolicy open was removed 5 times in a row (created by kubectl-create); "
+        "stop that client"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "fields", "message"),
+    [
+        (
+            "ResourceQuota",
+            "default-quota",
+            ("spec.hard[pods]",),
+            "ResourceQuota default-quota: rejected by the API server: spec.hard[pods]; "
+            "check spec.resources of the Project or spec.quota",
+        ),
+        (
+            "RoleBinding",
+            "windlass-applier",
+            (),
+            "RoleBinding windlass-applier: rejected by the API server: a field",
+        ),
+    ],
+)
+def test_a_rejected_object_is_named_with_its_fields_and_their_setting(
+    kind: str, name: str, fields: tuple[str, ...], message: str
+) -> None:
+    """No user sets a RoleBinding, so there is nothing to check."""
+    assert drift_rules.rejection_message(kind, name, fields) == message
+
+
 def test_policies_of_others_are_named_with_their_writer() -> None:
     """One or several; none is nothing."""
     signed = {"name": "a", "managedFields": [_row("helm", "", {"f:spec": {}})]}
