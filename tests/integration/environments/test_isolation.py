@@ -17,7 +17,8 @@ from tests.support.environments.environment_harness import (
     EnvironmentHarness,
 )
 from tests.support.processes.polling import eventually
-from windlass.environments.isolation import drift_rules, quota
+from windlass.environments.isolation import drift_rules, network_policies, quota
+from windlass.environments.isolation.isolation_writer import IsolationWriter
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.cluster
 _LIMITS = GVR("", "v1", "limitranges")
 _BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
 _OPEN = {"spec": {"ingress": [{}], "egress": [{}]}}
+_OPEN_INGRESS = {"spec": {"ingress": [{}]}}
 _RESTORED_SECONDS = 5.0
 
 
@@ -453,3 +455,32 @@ async def test_an_isolation_that_is_not_known_is_not_reported_as_in_force(
     assert rows["PoliciesReady"]["status"] == "Unknown"
     assert f"Project {tenant.namespace}/{tenant.name} not found" in rows["PoliciesReady"]["message"]
     assert (environment["status"]["phase"], rows["Ready"]["status"]) == ("Ready", "True")
+
+
+async def test_a_write_between_replacement_and_apply_is_not_taken_for_ours(
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another client adds at that moment is removed like any other drift."""
+    # Without the protocol, which the API server adds: so the stored content is not ours.
+    monkeypatch.setattr(network_policies, "_port", lambda number, _: {"port": number})
+    replace, opened = IsolationWriter._replace, []
+
+    async def replace_and_open(
+        writer: IsolationWriter, gvr: GVR, desired: Any, namespace: str, live: Any
+    ) -> Any:
+        replaced = await replace(writer, gvr, desired, namespace, live)
+        if desired["metadata"]["name"] == "allow-dns" and not opened:
+            opened.append(await tenant.patch(POLICIES, "allow-dns", _OPEN_INGRESS, namespace))
+        return replaced
+
+    monkeypatch.setattr(IsolationWriter, "_replace", replace_and_open)
+    async with tenant.running():
+        namespace = await _create_isolated(tenant)
+        await _wait_restored(
+            tenant,
+            POLICIES,
+            "allow-dns",
+            namespace,
+            lambda live: "ingress" not in live["spec"],
+        )
+    assert opened[0]["spec"]["ingress"] == [{}]

@@ -251,10 +251,11 @@ class IsolationWriter:
         if gvr in _EXCLUSIVE_RESOURCES and not drift_rules.has_exact_content(desired, applied):
             replaced = await self._replace_with_retries(gvr, desired, namespace, applied)
             if not drift_rules.has_exact_content(desired, replaced):
-                # The server completes exactly this content, so its answer is what to expect.
-                # Replacing took the fields from our applied set; applying takes them back.
-                replaced = await self._apply(gvr, desired, namespace, None)
+                # The server completes exactly this content, so its answer is what to expect. The
+                # answer to the apply below is not: another client may have written in between.
                 memory.stored[gvr, name] = (desired, drift_rules.exclusive_content(replaced))
+                # Replacing took the fields from our applied set; applying takes them back.
+                await self._apply(gvr, desired, namespace, None)
 
     async def _apply(
         self, gvr: GVR, desired: Object, namespace: str, live: Object | None
