@@ -484,3 +484,30 @@ async def test_a_write_between_replacement_and_apply_is_not_taken_for_ours(
             lambda live: "ingress" not in live["spec"],
         )
     assert opened[0]["spec"]["ingress"] == [{}]
+
+
+@pytest.mark.scenario("E36")
+async def test_a_foreign_policy_that_a_finalizer_keeps_is_reported(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """It still allows traffic: PoliciesReady is False with its name, after one DELETE."""
+    held = json.loads(_policy("", "open", ingress=[{}]))
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+
+    async def message() -> str:
+        rows = {row["type"]: row for row in (await tenant.get())["status"]["conditions"]}
+        return str(rows["PoliciesReady"]["message"])
+
+    async with tenant.running(poll_seconds=3600.0) as controller:
+        namespace = await _create_isolated(tenant, trust="untrusted")
+        await kubectl.run("create", "-n", namespace, "-f", "-", stdin=json.dumps(held))
+        await tenant.condition("PoliciesReady", "PolicyApplyFailed")
+        await tenant.reconcile_times(controller, 2)
+        assert await message() == (
+            "NetworkPolicy open is terminating and still allows traffic; remove its finalizers "
+            f"(example.com/hold): kubectl edit networkpolicy open -n {namespace}"
+        )
+        requests = tenant.connection.requests_for(f"{namespace}/networkpolicies/open")
+        assert [request.method for request in requests] == ["DELETE"]
+        await kubectl.patch("netpol", "open", namespace, {"metadata": {"finalizers": None}})
+        await tenant.condition("PoliciesReady", "PoliciesApplied")

@@ -10,6 +10,7 @@ object except its metadata is compared, and any difference is drift.
 | content differs | restore it at once |
 | restored five times in a row | Contested; restore at most every five seconds |
 | a foreign NetworkPolicy | report it; if untrusted, delete it if it allows traffic |
+| a finalizer keeps it | report its finalizer; it still allows traffic |
 
 Restorations are in a row as long as less than a minute lies between them.
 
@@ -116,6 +117,11 @@ def allows_traffic(policy: Object) -> bool:
     return bool(spec.get("ingress") or spec.get("egress"))
 
 
+def is_terminating(live: Object) -> bool:
+    """Whether an object is deleted and finalizers keep it."""
+    return bool(live["metadata"].get("deletionTimestamp"))
+
+
 def contest_message(kind: str, name: str, contest: Contest) -> str:
     """The message of the condition for a contested object."""
     if contest.is_removed:
@@ -148,6 +154,16 @@ def unmanaged_policies_message(policies: Sequence[Object], field_manager: str) -
         return ""
     noun = "NetworkPolicy" if len(policies) == 1 else "NetworkPolicies"
     return f"{noun} not managed by windlass: {', '.join(_policy_names(policies, field_manager))}"
+
+
+def undeleted_policy_message(policy: Object) -> str:
+    """The message of the condition for a NetworkPolicy that is deleted and still in force."""
+    metadata = policy["metadata"]
+    name, finalizers = metadata["name"], ", ".join(metadata.get("finalizers") or [])
+    return (
+        f"NetworkPolicy {name} is terminating and still allows traffic; remove its finalizers "
+        f"({finalizers}): kubectl edit networkpolicy {name} -n {metadata['namespace']}"
+    )
 
 
 def _policy_names(policies: Sequence[Object], field_manager: str) -> Iterator[str]:

@@ -161,7 +161,11 @@ class IsolationWriter:
         memory.refused_since = None
         if failure is not None:
             return IsolationResult(failure, tuple(corrections))
-        result = self._contest_result(memory) or self._quota_result(namespace, isolation)
+        result = (
+            self._contest_result(memory)
+            or self._undeleted_result(namespace, owner, isolation)
+            or self._quota_result(namespace, isolation)
+        )
         return IsolationResult(result, tuple(corrections), self._is_settling(memory, result))
 
     def _desired_objects(
@@ -323,22 +327,22 @@ class IsolationWriter:
         self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
     ) -> None:
         """Delete NetworkPolicies of ours that are no longer desired."""
-        for live in list(self._cache.list_objects(NETWORK_POLICIES, namespace)):
-            name = live["metadata"]["name"]
-            if name not in isolation.policies and ownership.owner_uid(live) == owner.uid:
+        for live in self._other_policies(namespace, isolation):
+            if ownership.owner_uid(live) == owner.uid and not drift_rules.is_terminating(live):
                 await self._delete(NETWORK_POLICIES, live, namespace)
-                memory.observed.pop((NETWORK_POLICIES, name), None)
+                memory.observed.pop((NETWORK_POLICIES, live["metadata"]["name"]), None)
 
     async def _remove_foreign_policies(
         self, namespace: str, isolation: IsolationSpec, memory: IsolationMemory
     ) -> tuple[Correction, ...]:
         """Delete foreign NetworkPolicies that allow traffic: policies add up, so they open ours."""
         removed = []
-        for live in self._foreign_policies(namespace, isolation):
+        for live in self._other_policies(namespace, isolation):
             name = live["metadata"]["name"]
-            if not drift_rules.allows_traffic(live) or self._is_throttled(
-                "NetworkPolicy", name, memory
-            ):
+            # Deleting again changes nothing, and would hide from the cache that it still exists.
+            if not drift_rules.allows_traffic(live) or drift_rules.is_terminating(live):
+                continue
+            if self._is_throttled("NetworkPolicy", name, memory):
                 continue
             writer = next(iter(drift_rules.other_writers(live, self._field_manager)), "")
             await self._delete(NETWORK_POLICIES, live, namespace)
@@ -347,7 +351,8 @@ class IsolationWriter:
             )
         return tuple(removed)
 
-    def _foreign_policies(self, namespace: str, isolation: IsolationSpec) -> list[Object]:
+    def _other_policies(self, namespace: str, isolation: IsolationSpec) -> list[Object]:
+        """NetworkPolicies that are not desired: of others, or of ours from before."""
         return [
             live
             for live in self._cache.list_objects(NETWORK_POLICIES, namespace)
@@ -393,6 +398,17 @@ class IsolationWriter:
                 return step.waiting(phase.POLICIES, "Contested", text, after=after)
         return None
 
+    def _undeleted_result(
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec
+    ) -> StepResult | None:
+        """A policy that we deleted, that a finalizer keeps and that allows traffic; else None."""
+        for live in self._other_policies(namespace, isolation):
+            is_deleted = not isolation.is_trusted or ownership.owner_uid(live) == owner.uid
+            if is_deleted and drift_rules.is_terminating(live) and drift_rules.allows_traffic(live):
+                text = drift_rules.undeleted_policy_message(live)
+                return step.waiting(phase.POLICIES, "PolicyApplyFailed", text)
+        return None
+
     def _quota_result(self, namespace: str, isolation: IsolationSpec) -> StepResult:
         """Whether the quota is in force; then all of the isolation is, as it was written before."""
         live = self._cache.get(RESOURCE_QUOTAS, namespace, environment_objects.QUOTA_NAME) or {}
@@ -402,7 +418,7 @@ class IsolationWriter:
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
         text = _over_quota_message(live) or "Quota, limits and network policies are in force"
         others = drift_rules.unmanaged_policies_message(
-            self._foreign_policies(namespace, isolation), self._field_manager
+            self._other_policies(namespace, isolation), self._field_manager
         )
         return step.success(
             phase.POLICIES, "PoliciesApplied", f"{text}; {others}" if others else text
