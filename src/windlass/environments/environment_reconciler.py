@@ -233,7 +233,6 @@ class EnvironmentReconciler:
             context.owner,
             self._pod_security(context),
             self._cache.used_namespaces(),
-            memory.namespace,
         )
         report = _add_result(run.report, "namespace", ensured.result)
         if ensured.live is None:

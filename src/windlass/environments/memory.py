@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from windlass.environments.apply.apply_progress import ApplyMemory
 from windlass.environments.isolation.desired_isolation import ComputedIsolation
 from windlass.environments.isolation.isolation_writer import IsolationMemory
-from windlass.environments.namespace.namespace_manager import NamespaceMemory
 from windlass.environments.render.renderer import RenderMemory
 
 
@@ -31,7 +30,6 @@ class ContentMemory:
 class EnvironmentMemory:
     """What is remembered of one Environment."""
 
-    namespace: NamespaceMemory = field(default_factory=NamespaceMemory)
     # The retry request for which cached answers were dropped; empty = none yet.
     retry: str = ""
     # The isolation computed last; None before the first.

@@ -170,6 +170,33 @@ async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: EnvironmentH
         await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
 
 
+async def _wait_message(tenant: EnvironmentHarness, *parts: str) -> None:
+    """Wait until the message of the Environment contains all `parts`."""
+
+    async def has_parts() -> bool:
+        message = ((await tenant.get()).get("status") or {}).get("message") or ""
+        return all(part in message for part in parts)
+
+    await eventually(has_parts, f"the message contains {parts}")
+
+
+async def test_a_finalizer_that_keeps_a_deleted_namespace_is_named(
+    tenant: EnvironmentHarness,
+) -> None:
+    """Somebody deleted the namespace of a living Environment; without it, it is created again."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        old = await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        await _hold_namespace(tenant, namespace)
+        await tenant.api.delete(NAMESPACES, namespace)
+        await tenant.condition("NamespaceReady", "NamespaceTerminating")
+        await _wait_message(tenant, _HOLD, f"kubectl get namespace {namespace}")
+        await _release_namespace(tenant, namespace)
+        new = await tenant.phase("Ready", seconds=40.0)
+    assert new["status"]["namespaceUID"] != old["status"]["namespaceUID"]
+
+
 @pytest.mark.scenario("E24")
 async def test_a_new_environment_of_the_same_name_waits_for_the_old_namespace(
     tenant: EnvironmentHarness,
@@ -189,6 +216,7 @@ async def test_a_new_environment_of_the_same_name_waits_for_the_old_namespace(
         await tenant.apply(tenant.environment())
         waiting = await tenant.condition("NamespaceReady", "NamespaceTerminating")
         assert waiting["metadata"]["uid"] != old["metadata"]["uid"]
+        await _wait_message(tenant, _HOLD, f"kubectl get namespace {namespace}")
         await _release_namespace(tenant, namespace)
         new = await tenant.phase("Ready", seconds=40.0)
         created = await tenant.api.get(NAMESPACES, namespace)

@@ -209,6 +209,37 @@ async def test_fields_of_other_managers_are_kept(tenant: EnvironmentHarness) -> 
         assert limits["metadata"]["labels"]["billing"] == "x"
 
 
+@pytest.mark.parametrize("level", ["privileged", None])
+async def test_a_pod_security_level_edited_before_a_restart_is_reported(
+    tenant: EnvironmentHarness, level: str | None
+) -> None:
+    """Edited or deleted, it is restored with an Event; a new level of the Project is no drift."""
+    name = "pod-security.kubernetes.io/enforce"
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+    await tenant.patch(NAMESPACES, namespace, {"metadata": {"labels": {name: level}}})
+
+    async def has_level(desired: str) -> bool:
+        labels = (await tenant.api.get(NAMESPACES, namespace))["metadata"]["labels"]
+        return bool(labels.get(name) == desired)
+
+    async def notes() -> list[str]:
+        return [event["note"] for event in await tenant.events("DriftCorrected")]
+
+    async with tenant.running():
+        await eventually(lambda: has_level("restricted"), "the level is restored")
+        expected = [f"Drift corrected: Namespace {namespace}"]
+        assert await eventually(notes, "an Event") == expected
+    await tenant.apply(tenant.project(security={"podSecurity": "baseline"}))
+    async with tenant.running():
+        await eventually(lambda: has_level("baseline"), "the level of the Project")
+        await tenant.request_reconcile()
+        assert await notes() == expected
+        assert tenant.metrics.drift_corrections.child(("Namespace",))._value.get() == 0
+
+
 async def test_a_binding_to_another_role_is_replaced(tenant: EnvironmentHarness) -> None:
     """The role of a binding is immutable; a foreign binding of our name is replaced."""
     async with tenant.running():

@@ -15,8 +15,8 @@ Called by `environment_reconciler` (step namespace) and `deletion`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from windlass.base import failpoint
 from windlass.environments import owned_objects, ownership, phase, step
@@ -28,6 +28,7 @@ from windlass.environments.ownership import Ownership
 from windlass.environments.step import StepResult
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from windlass.objects import managed_fields
 from windlass.objects.names import Object
 from windlass.objects.resources import NAMESPACES
 from windlass.runtime.owned import OwnedObjects
@@ -42,14 +43,6 @@ class NamespaceResult:
     result: StepResult
     live: Object | None = None  # the namespace; None = there is none yet
     corrections: tuple[Correction, ...] = ()  # drift of its labels that was restored
-
-
-@dataclass(slots=True)
-class NamespaceMemory:
-    """What is remembered of the namespace of one Environment."""
-
-    # The Pod Security labels that we applied last; empty = none yet.
-    pod_security: Mapping[str, str] = field(default_factory=dict)
 
 
 class NamespaceManager:
@@ -76,14 +69,13 @@ class NamespaceManager:
         owner: Ownership,
         pod_security: str,
         used: Iterable[str],
-        memory: NamespaceMemory,
     ) -> NamespaceResult:
         """Create or restore the namespace of an Environment.
 
         `used` are namespaces that must not become one.
         """
         try:
-            return await self._ensure(identity, owner, pod_security, used, memory)
+            return await self._ensure(identity, owner, pod_security, used)
         except Forbidden as error:
             text = f"the operator is not allowed to create or update the namespace: {error.message}"
             return NamespaceResult(step.retrying(phase.NAMESPACE, "CreateForbidden", text))
@@ -94,15 +86,13 @@ class NamespaceManager:
         owner: Ownership,
         pod_security: str,
         used: Iterable[str],
-        memory: NamespaceMemory,
     ) -> NamespaceResult:
         """Restore the namespace that exists, else choose a name and create it."""
         existing = self._existing_name(identity, owner.uid)
         if existing:
             desired = owned_objects.namespace(existing, owner, pod_security)
-            is_drift = self._has_pod_security_drift(desired, memory)
+            is_drift = self._has_pod_security_drift(desired)
             live = await self._restore(desired)
-            memory.pod_security = owned_objects.pod_security_labels(desired)
             corrections = (Correction("Namespace", existing),) if is_drift else ()
             return NamespaceResult(_namespace_result(live), live, corrections)
         claims = await self._claims(identity)
@@ -112,20 +102,21 @@ class NamespaceManager:
         claim = claims.get(choice.name)
         # An Environment of the same name was deleted; its namespace still terminates.
         if claim is not None and claim.uid != owner.uid:
-            return NamespaceResult(_predecessor_result(choice.name))
+            return NamespaceResult(_predecessor_result(choice.name, await self._read(choice.name)))
         desired = owned_objects.namespace(choice.name, owner, pod_security)
         created = await self._create(desired) if claim is None else await self._restore(desired)
         if created is None:
             return NamespaceResult(_name_conflict_result(choice.name))
         return NamespaceResult(_namespace_result(created), created)
 
-    def _has_pod_security_drift(self, desired: Object, memory: NamespaceMemory) -> bool:
+    def _has_pod_security_drift(self, desired: Object) -> bool:
         """Whether others changed the Pod Security labels that we applied."""
-        levels = owned_objects.pod_security_labels(desired)
         live = self._cache.namespace(desired["metadata"]["name"]) or desired
-        return memory.pod_security == levels and not (
-            levels.items() <= owned_objects.pod_security_labels(live).items()
-        )
+        owned = managed_fields.owned_fields(live, self._field_manager) or live
+        labels, ours = map(owned_objects.pod_security_labels, (live, owned))
+        levels = owned_objects.pod_security_labels(desired)
+        # A label that differs and is still ours is none: another level is desired than before.
+        return any(labels.get(name) != level and name not in ours for name, level in levels.items())
 
     async def remove(self, name: str, owner_uid: str) -> Object | None:
         """Delete the namespace if `owner_uid` owns it; the terminating one, or None if gone."""
@@ -229,14 +220,25 @@ def deletion_blockers(live: Object) -> tuple[str, ...]:
 def _namespace_result(live: Object) -> StepResult:
     name = live["metadata"]["name"]
     if live["metadata"].get("deletionTimestamp"):
-        text = f"namespace {name} is terminating; it will be created again"
+        text = f"namespace {name} is terminating; it will be created again{_blocked_by(live)}"
         return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_REQUEUE_SECONDS)
     return step.success(phase.NAMESPACE, "NamespaceActive", f"Namespace {name} is active")
 
 
-def _predecessor_result(name: str) -> StepResult:
-    text = f"waiting for namespace {name} of a deleted Environment with the same name to terminate"
+def _predecessor_result(name: str, live: Object | None) -> StepResult:
+    text = (
+        f"waiting for namespace {name} of a deleted Environment with the same name to terminate"
+        f"{_blocked_by(live) if live is not None else ''}"
+    )
     return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_REQUEUE_SECONDS)
+
+
+def _blocked_by(live: Object) -> str:
+    """The end of a message about a terminating namespace: what blocks it; empty if nothing."""
+    blockers, name = deletion_blockers(live), live["metadata"]["name"]
+    return (
+        f"; blocked by {blockers[0]} (see kubectl get namespace {name} -o yaml)" if blockers else ""
+    )
 
 
 def _name_conflict_result(name: str) -> StepResult:
