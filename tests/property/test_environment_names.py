@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.support.strategies.batched import choices, row
 from windlass.environments import ownership
 from windlass.environments.namespace import naming
-from windlass.environments.namespace.naming import EnvironmentIdentity
+from windlass.environments.namespace.naming import EnvironmentIdentity, NamingRules
 
 ALNUM = string.ascii_lowercase + string.digits
+RULES = NamingRules()
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 DNS_NAMES = choices(ALNUM + "-" * 4 + "." * 4, min_size=1, max_size=42).map(
@@ -44,8 +45,8 @@ def test_hashed_names_are_valid_and_never_shared(
     """Every identity has a name of its own that Kubernetes accepts."""
     one, other = pair
     for identity in (one, other):
-        assert LABEL.fullmatch(naming.hashed_name(identity))
-    assert (naming.hashed_name(one) == naming.hashed_name(other)) is (one == other)
+        assert LABEL.fullmatch(naming.hashed_name(identity, RULES))
+    assert (naming.hashed_name(one, RULES) == naming.hashed_name(other, RULES)) is (one == other)
 
 
 @given(PAIRS)
@@ -54,7 +55,7 @@ def test_no_plain_name_is_a_hashed_name(
 ) -> None:
     """So nobody can occupy what another is entitled to."""
     one, other = pair
-    assert naming.plain_name(one) != naming.hashed_name(other)
+    assert naming.plain_name(one, RULES) != naming.hashed_name(other, RULES)
 
 
 @pytest.mark.scenario("E16")

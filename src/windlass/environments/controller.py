@@ -86,7 +86,7 @@ class EnvironmentsSettings:
     reflector: ReflectorSettings = field(default_factory=ReflectorSettings)
     # How namespaces of Environments are named.
     naming: NamingRules = field(default_factory=NamingRules)
-    # DNS, private ranges, egress ceiling, and whether policies are enforced at all.
+    # Closed ranges, egress ceiling, and whether policies are enforced at all.
     network: ClusterNetwork = field(default_factory=ClusterNetwork)
     # What Environments with `trust: untrusted` get.
     untrusted: UntrustedPolicy = field(default_factory=UntrustedPolicy)

@@ -132,9 +132,6 @@ def _object_key(obj: Object) -> Key:
     return Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
 
 
-CLEANUP_INTERVAL_SECONDS = 600.0
-"""How often orphaned namespaces are searched for."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -149,7 +146,7 @@ class OrphanCleanup:
         metrics: ReconcileMetrics,
         recorder: EventRecorder,
         *,
-        interval_seconds: float = CLEANUP_INTERVAL_SECONDS,
+        interval_seconds: float,
     ) -> None:
         self._api = api
         self._cache = cache

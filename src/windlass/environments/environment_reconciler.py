@@ -68,6 +68,9 @@ _REQUEUE_SECONDS = 5.0
 RESOLVING = "ResolvingSource"
 """Reason of BuildReady while the first commit of an Environment is being resolved."""
 
+_WRITE_SLOTS = 2
+"""Environments that write at the same time."""
+
 _SETTLING_SECONDS = 1.0
 """When to reconcile again while a changed quota takes effect."""
 
@@ -136,7 +139,7 @@ class EnvironmentReconciler:
         self._settings = settings
         self._on_correction = on_correction
         # Shared by all Environments: bounds how many of them write at the same time.
-        self._write_slots = WriteSlots()
+        self._write_slots = WriteSlots(_WRITE_SLOTS)
         # What is remembered of each Environment, until it is gone.
         self._memories: defaultdict[Key, EnvironmentMemory] = defaultdict(EnvironmentMemory)
         self._desired_isolation = DesiredIsolation(settings.network, settings.untrusted)

@@ -17,9 +17,6 @@ import itertools
 from collections.abc import AsyncIterator
 from enum import IntEnum
 
-SLOTS = 2
-"""Environments that write at the same time."""
-
 MAX_HOLD_SECONDS = 2.0
 """After this time a slot is free for others, even if its holder still writes."""
 
@@ -33,11 +30,10 @@ class SlotPriority(IntEnum):
 
 
 class WriteSlots:
-    """At most `slots` holders at a time, each for at most `max_hold_seconds`."""
+    """At most `slots` holders at a time, each for at most `MAX_HOLD_SECONDS`."""
 
-    def __init__(self, slots: int = SLOTS, *, max_hold_seconds: float = MAX_HOLD_SECONDS) -> None:
+    def __init__(self, slots: int) -> None:
         self._free = slots
-        self._max_hold_seconds = max_hold_seconds
         # Heap of waiters: priority, then order of arrival; the Future is resolved with the slot.
         self._waiting: list[tuple[SlotPriority, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
@@ -47,7 +43,7 @@ class WriteSlots:
         """Hold a slot for the duration of the block, waiting for one if none is free."""
         await self._wait(priority)
         slot = _Slot(self)
-        timer = asyncio.get_running_loop().call_later(self._max_hold_seconds, slot.end)
+        timer = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, slot.end)
         try:
             yield
         finally:

@@ -19,7 +19,6 @@ from tests.support.environments.environment_harness import (
 from tests.support.processes.polling import eventually
 from windlass.environments.isolation import drift_rules, network_policies, quota
 from windlass.environments.isolation.isolation_writer import IsolationWriter
-from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -215,10 +214,10 @@ async def test_defaults_of_the_api_server_are_no_drift(
     # The API server fills both in from the maximum.
     monkeypatch.setattr(quota, "container_limit_range", incomplete)
     peer = {"podSelector": {"matchLabels": {}}, "namespaceSelector": {}}
-    cluster_network = ClusterNetwork(dns_peers=(peer,))
+    monkeypatch.setattr(network_policies, "_DNS_PEERS", (peer,))
     project = tenant.project(resources={"defaultQuota": {"cpu": "2000m"}})
     for _ in range(2):
-        async with tenant.running(network=cluster_network, poll_seconds=3600.0) as controller:
+        async with tenant.running(poll_seconds=3600.0) as controller:
             await tenant.apply(project, tenant.environment())
             await tenant.phase("Ready")
             await tenant.reconcile_times(controller, 2)

@@ -38,7 +38,7 @@ async def test_the_further_along_go_first() -> None:
 
 async def test_a_write_slot_ends_by_itself() -> None:
     """A writer that hangs delays others no longer than that, and returns nothing twice."""
-    turns, seen = WriteSlots(1, max_hold_seconds=2.0), []
+    turns, seen = WriteSlots(1), []
     async with asyncio.TaskGroup() as group:
         group.create_task(_work(turns, SlotPriority.SERVING, "slow", seen, seconds=100.0))
         await asyncio.sleep(0)

@@ -37,13 +37,15 @@ _NOT_PUBLIC_6 = ("::1/128", "64:ff9b::/96", "fc00::/7", "fe80::/10", "ff00::/8")
 _MAPPED_4 = "::ffff:0:0/96"
 _WEB_PORTS = (80, 443)
 _DNS_PORT = 53
-_CLUSTER_DNS: Object = {
-    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
-    "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
-}
-# A DNS cache on the node answers at this address from the host's network, where no
-# selector matches.
-_NODE_DNS: Object = {"ipBlock": {"cidr": "169.254.20.10/32"}}
+_DNS_PEERS: tuple[Object, ...] = (
+    {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+        "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+    },
+    # A DNS cache on the node answers at this address from the host's network, where no
+    # selector matches.
+    {"ipBlock": {"cidr": "169.254.20.10/32"}},
+)
 
 
 class EgressRefused(ValueError):
@@ -63,7 +65,6 @@ class EgressRule:
 class ClusterNetwork:
     """The administrator's settings for the cluster network."""
 
-    dns_peers: tuple[Object, ...] = (_CLUSTER_DNS, _NODE_DNS)  # peers that answer DNS queries
     cluster_cidrs: tuple[str, ...] = ()  # addresses of the cluster itself; closed
     extra_except: tuple[str, ...] = ()  # further closed ranges
     egress_ceiling: tuple[str, ...] = ()  # private ranges that Projects may open
@@ -77,7 +78,7 @@ def desired_policies(
     policies: dict[str, Object] = {
         "default-policy": _policy("Ingress", "Egress"),
         "allow-same-namespace": _same_namespace(),
-        "allow-dns": _policy("Egress", egress=[_rule(network.dns_peers, _dns_ports())]),
+        "allow-dns": _policy("Egress", egress=[_rule(_DNS_PEERS, _dns_ports())]),
     }
     if web_egress:
         policies["allow-web-egress"] = _web_egress(network)

@@ -64,9 +64,6 @@ class NamingRules:
     reserved: frozenset[str] = frozenset()
 
 
-DEFAULT_RULES = NamingRules()
-
-
 @dataclass(frozen=True, slots=True)
 class NamespaceClaim:
     """The owner of an existing namespace; an empty uid means that no Environment owns it.
@@ -93,14 +90,14 @@ def sanitize(text: str) -> str:
     return "-".join(filter(None, replaced.split("-")))
 
 
-def hashed_name(identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES) -> str:
+def hashed_name(identity: EnvironmentIdentity, rules: NamingRules) -> str:
     """The name that is always possible and not shared with another identity."""
     readable = "-".join(filter(None, map(sanitize, (identity.project, identity.id))))
     readable_part = readable[:_READABLE_CHARS].rstrip("-")
     return f"{rules.prefix}{readable_part}-{identity.hash}"
 
 
-def plain_name(identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES) -> str | None:
+def plain_name(identity: EnvironmentIdentity, rules: NamingRules) -> str | None:
     """The short name; None if it is not offered."""
     if identity.namespace not in rules.plain_namespaces:
         return None
@@ -110,9 +107,7 @@ def plain_name(identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES
     return None if len(name) > _MAX_CHARS or _has_hash_form(name) else name
 
 
-def candidate_names(
-    identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES
-) -> tuple[str, ...]:
+def candidate_names(identity: EnvironmentIdentity, rules: NamingRules) -> tuple[str, ...]:
     """The possible names, in order of preference."""
     return tuple(filter(None, (plain_name(identity, rules), hashed_name(identity, rules))))
 
@@ -121,7 +116,7 @@ def choose_namespace(
     identity: EnvironmentIdentity,
     uid: str,
     claims: Mapping[str, NamespaceClaim],
-    rules: NamingRules = DEFAULT_RULES,
+    rules: NamingRules,
     *,
     used: Iterable[str] = (),
 ) -> NamespaceChoice:

@@ -7,6 +7,7 @@ import pytest
 from windlass.environments.namespace import naming as namespace_naming
 from windlass.environments.namespace.naming import EnvironmentIdentity, NamespaceClaim, NamingRules
 
+_RULES = NamingRules()
 VECTORS = [
     (("default", "shop", "pr-12"), ("env-shop-pr-12", "env-shop-pr-12-37b0824a3880")),
     (("default", "shop", "shop-pr-12"), ("env-shop-pr-12", "env-shop-pr-12-58c08c3db050")),
@@ -27,14 +28,14 @@ def test_the_vectors_of_the_specification(
     identity: tuple[str, str, str], expected: tuple[str, ...]
 ) -> None:
     """Names are exactly those that were published."""
-    assert namespace_naming.candidate_names(EnvironmentIdentity(*identity)) == expected
+    assert namespace_naming.candidate_names(EnvironmentIdentity(*identity), _RULES) == expected
 
 
 @pytest.mark.scenario("E17")
 def test_a_plain_name_never_has_the_form_of_a_hashed_one() -> None:
     """A name that ends in twelve hex digits gets the hashed form only."""
     [only] = namespace_naming.candidate_names(
-        EnvironmentIdentity("default", "shop", "0123456789ab")
+        EnvironmentIdentity("default", "shop", "0123456789ab"), _RULES
     )
     assert only.startswith("env-shop-0123456789ab-")
 
@@ -42,8 +43,10 @@ def test_a_plain_name_never_has_the_form_of_a_hashed_one() -> None:
 def test_a_namespace_with_our_uid_is_kept() -> None:
     """Once claimed, a name stays, even if a better one becomes free."""
     identity = EnvironmentIdentity("default", "shop", "pr-12")
-    _, hashed = namespace_naming.candidate_names(identity)
-    choice = namespace_naming.choose_namespace(identity, "u1", {hashed: NamespaceClaim("u1")})
+    _, hashed = namespace_naming.candidate_names(identity, _RULES)
+    choice = namespace_naming.choose_namespace(
+        identity, "u1", {hashed: NamespaceClaim("u1")}, _RULES
+    )
     assert (choice.name, choice.refusal) == (hashed, "")
 
 
@@ -52,7 +55,7 @@ def test_a_plain_name_of_another_environment_leads_to_the_hashed_one() -> None:
     """Two Environments that want one plain name end in two namespaces."""
     taken = NamespaceClaim("u1", ("default", "c"))
     choice = namespace_naming.choose_namespace(
-        EnvironmentIdentity("default", "a", "b-c"), "u2", {"env-a-b-c": taken}
+        EnvironmentIdentity("default", "a", "b-c"), "u2", {"env-a-b-c": taken}, _RULES
     )
     assert choice.name == "env-a-b-c-6356104b8b17"
 
@@ -61,7 +64,10 @@ def test_a_plain_name_of_another_environment_leads_to_the_hashed_one() -> None:
 def test_a_foreign_namespace_is_refused_by_name() -> None:
     """An existing namespace that is not ours is neither used nor avoided silently."""
     choice = namespace_naming.choose_namespace(
-        EnvironmentIdentity("default", "shop", "pr-12"), "u1", {"env-shop-pr-12": NamespaceClaim()}
+        EnvironmentIdentity("default", "shop", "pr-12"),
+        "u1",
+        {"env-shop-pr-12": NamespaceClaim()},
+        _RULES,
     )
     assert choice.refusal == "NamespaceNotOwned"
     assert "env-shop-pr-12" in choice.message
@@ -71,7 +77,7 @@ def test_the_predecessor_of_the_same_name_is_waited_for() -> None:
     """An older Environment of this very name still has it."""
     older = NamespaceClaim("u0", ("default", "pr-12"))
     choice = namespace_naming.choose_namespace(
-        EnvironmentIdentity("default", "shop", "pr-12"), "u1", {"env-shop-pr-12": older}
+        EnvironmentIdentity("default", "shop", "pr-12"), "u1", {"env-shop-pr-12": older}, _RULES
     )
     assert (choice.name, choice.refusal) == ("env-shop-pr-12", "")
 
@@ -90,6 +96,6 @@ def test_names_of_the_cluster_are_never_used(project: str) -> None:
 def test_namespaces_in_use_are_reserved() -> None:
     """A namespace that holds Projects or the operator is never a preview."""
     choice = namespace_naming.choose_namespace(
-        EnvironmentIdentity("default", "a", "b"), "u1", {}, used={"env-a-b"}
+        EnvironmentIdentity("default", "a", "b"), "u1", {}, _RULES, used={"env-a-b"}
     )
     assert choice.refusal == "NamespaceReserved"
