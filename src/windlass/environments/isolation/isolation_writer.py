@@ -27,7 +27,7 @@ from windlass.base import failpoint
 from windlass.base.clock import Clock
 from windlass.environments import owned_objects, ownership, phase, step
 from windlass.environments.audit_log import Correction
-from windlass.environments.isolation import drift_rules
+from windlass.environments.isolation import drift_rules, quota
 from windlass.environments.isolation.drift_rules import Contest
 from windlass.environments.owned_cache import OwnedCache
 from windlass.environments.owned_objects import OperatorAccount
@@ -35,7 +35,6 @@ from windlass.environments.ownership import Ownership
 from windlass.environments.step import StepResult
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
-from windlass.objects import quantity
 from windlass.objects.names import GVR, Object
 from windlass.objects.resources import (
     LIMIT_RANGES,
@@ -412,11 +411,10 @@ class IsolationWriter:
     def _quota_result(self, namespace: str, isolation: IsolationSpec) -> StepResult:
         """Whether the quota is in force; then all of the isolation is, as it was written before."""
         live = self._cache.get(RESOURCE_QUOTAS, namespace, environment_objects.QUOTA_NAME) or {}
-        status = (live.get("status") or {}).get("hard") or {}
-        if not isolation.is_partial and not _amounts_equal(isolation.hard, status):
+        if not isolation.is_partial and not quota.is_in_force(isolation.hard, live):
             text = "waiting for the quota to take effect"
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
-        text = _over_quota_message(live) or "Quota, limits and network policies are in force"
+        text = quota.usage_message(live) or "Quota, limits and network policies are in force"
         others = drift_rules.unmanaged_policies_message(
             self._other_policies(namespace, isolation), self._field_manager
         )
@@ -441,23 +439,3 @@ def _write_failure(desired: Object, error: Invalid | Conflict) -> StepResult:
     else:
         text = drift_rules.rejection_message(kind, name, error.fields)
     return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
-
-
-def _amounts_equal(desired: Mapping[str, str], counted: Mapping[str, str]) -> bool:
-    return desired.keys() == counted.keys() and all(
-        quantity.same(desired[name], counted[name]) for name in desired
-    )
-
-
-def _over_quota_message(live: Object) -> str:
-    """A text if more is used than the quota allows, which then holds for new pods only."""
-    status = live.get("status") or {}
-    hard, used = status.get("hard") or {}, status.get("used") or {}
-    over = sorted(
-        name
-        for name, amount in used.items()
-        if name in hard and quantity.parse(amount) > quantity.parse(hard[name])
-    )
-    if not over:
-        return ""
-    return f"In force; usage exceeds the quota ({', '.join(over)}); existing pods keep running"

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windlass.objects import quantity
+from windlass.objects.names import Object
 
 # Objects of the operator itself, on top of the requested amounts.
 OWN_SECRETS = 6
@@ -142,6 +143,28 @@ def container_limit_range(
         {**_REQUEST, **limits.default_request}, default, maximum, _bounds(quota, "requests")
     )
     return {"default": default, "defaultRequest": request, "max": maximum}
+
+
+def is_in_force(hard: Mapping[str, str], live: Object) -> bool:
+    """Whether the API server counts by `hard`, as the status of the live ResourceQuota tells."""
+    counted = (live.get("status") or {}).get("hard") or {}
+    return hard.keys() == counted.keys() and all(
+        quantity.same(hard[name], counted[name]) for name in hard
+    )
+
+
+def usage_message(live: Object) -> str:
+    """A text if more is used than the quota allows, which then holds for new pods only."""
+    status = live.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    over = sorted(
+        name
+        for name, amount in used.items()
+        if name in hard and quantity.parse(amount) > quantity.parse(hard[name])
+    )
+    if not over:
+        return ""
+    return f"In force; usage exceeds the quota ({', '.join(over)}); existing pods keep running"
 
 
 def _bounds(quota: Mapping[str, str], kind: str) -> dict[str, str]:

@@ -141,3 +141,23 @@ def test_the_row_never_contradicts_itself_or_the_quota(
         assert limit <= quantity.parse(row["max"].get(name, "1E"))
         assert request <= quantity.parse(hard[f"requests.{name}"])
         assert limit <= quantity.parse(hard.get(f"limits.{name}", "1E"))
+
+
+def test_a_quota_is_in_force_once_all_of_its_amounts_are_counted() -> None:
+    """By value; before that the API server admits pods uncounted."""
+    hard = {"requests.cpu": "2", "pods": "20"}
+    assert not quota.is_in_force(hard, {})
+    assert not quota.is_in_force(hard, {"status": {"hard": {"pods": "20"}}})
+    assert quota.is_in_force(hard, {"status": {"hard": {"pods": "20", "requests.cpu": "2000m"}}})
+
+
+def test_usage_above_the_quota_is_named() -> None:
+    """A lowered quota keeps what runs; only more than it allows is worth a text."""
+    status = {
+        "hard": {"pods": "2", "requests.cpu": "1"},
+        "used": {"pods": "3", "requests.cpu": "1"},
+    }
+    assert quota.usage_message({"status": status}) == (
+        "In force; usage exceeds the quota (pods); existing pods keep running"
+    )
+    assert quota.usage_message({}) == ""
