@@ -1,4 +1,4 @@
-"""How kstatus readers judge an object: the oracle of the summariser's tests."""
+"""How kstatus readers judge an object: the oracle of the status summary tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def judge(generation: int, status: dict[str, Any]) -> Judgement:
     """The rules in their order: generation, Reconciling, Stalled, then Ready."""
     if status.get("observedGeneration", generation) != generation:
         return "InProgress"
-    said = {row["type"]: row["status"] for row in status.get("conditions", [])}
-    if said.get("Reconciling") == "True":
+    statuses = {row["type"]: row["status"] for row in status.get("conditions", [])}
+    if statuses.get("Reconciling") == "True":
         return "InProgress"
-    if said.get("Stalled") == "True":
+    if statuses.get("Stalled") == "True":
         return "Failed"
-    return "Current" if said.get("Ready", "True") == "True" else "InProgress"
+    return "Current" if statuses.get("Ready", "True") == "True" else "InProgress"

@@ -21,7 +21,7 @@ READY = Outcome(Verdict("True", "Ready", "fine"))
 
 
 class Scripted:
-    """A reconcile that plays a list per key, then succeeds; remembers when it was called."""
+    """A reconcile that plays a list per key, then succeeds; records the times of its calls."""
 
     def __init__(self, **script: list[Outcome | BaseException]) -> None:
         self.script = script
@@ -36,38 +36,38 @@ class Scripted:
         return step
 
 
-class Remembering:
-    """A reporter that keeps what it was told."""
+class RecordingReporter:
+    """A reporter that records every report."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, int, Outcome]] = []
-        self.looks = 0
+        self.reports: list[tuple[str, int, Outcome]] = []
+        self.reads = 0
         self.faults: list[Exception] = []
 
     def read_status(self, key: str) -> int:
         del key
-        self.looks += 1
-        return self.looks
+        self.reads += 1
+        return self.reads
 
     async def report(self, key: str, seen: int, outcome: Outcome) -> None:
         if self.faults:
             raise self.faults.pop(0)
-        self.said.append((key, seen, outcome))
+        self.reports.append((key, seen, outcome))
 
 
 async def run_for(
     seconds: float,
     reconcile: Callable[[str], Awaitable[Outcome]],
     *keys: str,
-    reporter: Remembering | None = None,
-    passes: list[ReconcileResult] | None = None,
+    reporter: RecordingReporter | None = None,
+    results: list[ReconcileResult] | None = None,
     workers: int = 2,
 ) -> KeyedQueue[str]:
-    """A controller over `keys` for that long."""
+    """Run a controller over `keys` for that many seconds."""
     queue: KeyedQueue[str] = KeyedQueue()
-    on_pass = passes.append if passes is not None else None
+    on_result_hook = results.append if results is not None else None
     controller = Controller(
-        "test", queue, reconcile, reporter=reporter, workers=workers, on_result=on_pass
+        "test", queue, reconcile, reporter=reporter, workers=workers, on_result=on_result_hook
     )
     for key in keys:
         queue.add(key)
@@ -81,7 +81,7 @@ async def run_for(
 
 
 async def test_waiting_comes_back_after_its_time() -> None:
-    """`Waiting(after)` is looked at again exactly then."""
+    """`Waiting(after)` is reconciled again exactly then."""
     reconcile = Scripted(a=[Waiting("W", "m", after=30)])
     await run_for(100, reconcile, "a")
     assert reconcile.times["a"] == pytest.approx([0, 30])
@@ -95,8 +95,8 @@ async def test_stalled_does_not_come_back() -> None:
     assert reconcile.times["b"] == pytest.approx([0, 60])
 
 
-async def test_retryable_backs_off_or_waits_as_told() -> None:
-    """`Retryable` follows the backoff, or exactly its own time."""
+async def test_retryable_backs_off_or_waits_its_own_time() -> None:
+    """`Retryable` follows the backoff, or exactly its `after`."""
     reconcile = Scripted(a=[Retryable("R", "m")] * 3, b=[Retryable("R", "m", after=40)])
     queue = await run_for(1000, reconcile, "a", "b")
     gaps = [later - at for at, later in itertools.pairwise(reconcile.times["a"])]
@@ -107,14 +107,14 @@ async def test_retryable_backs_off_or_waits_as_told() -> None:
 
 @pytest.mark.parametrize("error", [WindlassError("E", "m"), ValueError("x"), KeyError("y")])
 async def test_an_unexpected_error_backs_off(error: Exception) -> None:
-    """What is not understood is tried again with backoff."""
+    """An error of unknown type is retried with backoff."""
     reconcile = Scripted(a=[error])
     await run_for(10, reconcile, "a")
     assert len(reconcile.times["a"]) == 2
 
 
 async def test_a_poison_key_does_not_stop_others() -> None:
-    """A key that always crashes costs the others nothing, even with one worker."""
+    """A key that always fails does not delay the others, even with one worker."""
 
     async def reconcile(key: str) -> Outcome:
         if key == "poison":
@@ -128,8 +128,8 @@ async def test_a_poison_key_does_not_stop_others() -> None:
     assert queue.failing == 1
 
 
-async def test_a_pass_cancelled_from_inside_is_a_failure_of_that_pass() -> None:
-    """A stray cancellation inside a pass does not end its worker."""
+async def test_a_reconcile_canceled_from_inside_fails_alone() -> None:
+    """A stray cancellation inside a reconcile does not end its worker."""
     reconcile = Scripted(a=[asyncio.CancelledError()])
     await run_for(10, reconcile, "a", "b", workers=1)
     assert len(reconcile.times["a"]) == 2
@@ -140,7 +140,7 @@ async def test_a_pass_cancelled_from_inside_is_a_failure_of_that_pass() -> None:
     "error", [Fatal("Broken", "m"), ExceptionGroup("g", [ValueError("x"), Fatal("Broken", "m")])]
 )
 async def test_fatal_ends_the_controller(error: Exception) -> None:
-    """`run` raises the Fatal, also out of a group, and its workers are gone."""
+    """`run` raises the Fatal, also from a group, and its workers have ended."""
     before = len(asyncio.all_tasks())
     with pytest.raises(Fatal, match="Broken"):
         await run_for(10, Scripted(a=[error]), "a", "b")
@@ -148,35 +148,35 @@ async def test_fatal_ends_the_controller(error: Exception) -> None:
 
 
 async def test_success_with_requeue_comes_back() -> None:
-    """`requeue_after` of an outcome is honoured."""
+    """`requeue_after` of an outcome is honored."""
     again = Outcome(Verdict("True", "Ready", "fine"), requeue_after=60)
     reconcile = Scripted(a=[again, again])
     await run_for(1000, reconcile, "a")
     assert reconcile.times["a"] == pytest.approx([0, 60, 120])
 
 
-async def test_outcomes_and_errors_are_reported_with_what_was_seen_before() -> None:
-    """The reporter looks before the pass and gets every outcome, an error's too."""
-    reporter = Remembering()
+async def test_outcomes_and_errors_are_reported_with_the_status_read_before() -> None:
+    """The reporter reads the status before the reconcile and gets every outcome, of errors too."""
+    reporter = RecordingReporter()
     await run_for(100, Scripted(a=[Stalled("AccessDenied", "m")]), "a", reporter=reporter)
-    [(key, seen, outcome)] = reporter.said
+    [(key, seen, outcome)] = reporter.reports
     assert (key, seen) == ("a", 1)
     assert outcome.stalled
     assert outcome.ready == Verdict("False", "AccessDenied", "m")
 
 
-async def test_a_report_that_fails_is_tried_again_with_the_pass() -> None:
-    """A failing status write is a failing pass, without harm to the worker."""
-    reporter = Remembering()
+async def test_a_failed_report_is_retried_with_the_reconcile() -> None:
+    """A failed status write fails the reconcile; the worker goes on."""
+    reporter = RecordingReporter()
     reporter.faults = [Retryable("Unavailable", "m"), ValueError("x")]
     reconcile = Scripted()
     await run_for(100, reconcile, "a", reporter=reporter, workers=1)
     assert len(reconcile.times["a"]) == 3
-    assert len(reporter.said) == 1
+    assert len(reporter.reports) == 1
 
 
-async def test_a_key_has_one_pass_at_a_time() -> None:
-    """A key changed during its pass is passed over once more, after it."""
+async def test_a_key_has_one_reconcile_at_a_time() -> None:
+    """A key that changes during its reconcile is reconciled once more, after it."""
     running = 0
     most = 0
     times = []
@@ -205,35 +205,35 @@ async def test_a_key_has_one_pass_at_a_time() -> None:
     assert most == 1
 
 
-async def test_passes_are_counted_by_result() -> None:
-    """Whoever counts hears of each pass: its result and its time."""
-    passes: list[ReconcileResult] = []
+async def test_reconciles_are_counted_by_result() -> None:
+    """The hook gets the result and duration of each reconcile."""
+    results: list[ReconcileResult] = []
     script = Scripted(
         gone=[Outcome.gone()],
         stalled=[Stalled("S", "m")],
         waiting=[Waiting("W", "m", after=999)],
         failed=[ValueError("x")],
     )
-    await run_for(0.1, script, "gone", "stalled", "waiting", "failed", "done", passes=passes)
-    assert sorted(passed.result for passed in passes) == [
+    await run_for(0.1, script, "gone", "stalled", "waiting", "failed", "done", results=results)
+    assert sorted(passed.result for passed in results) == [
         "done",
         "failed",
         "gone",
         "stalled",
         "waiting",
     ]
-    assert all(passed.controller == "test" and passed.seconds >= 0 for passed in passes)
+    assert all(passed.controller == "test" and passed.seconds >= 0 for passed in results)
 
 
-async def test_log_lines_say_which_key_and_why() -> None:
-    """A failing pass is logged with its controller, key and reason."""
+async def test_log_lines_name_the_key_and_the_reason() -> None:
+    """A failed reconcile is logged with its controller, key and reason."""
     processors = [structlog.contextvars.merge_contextvars]
     with structlog.testing.capture_logs(processors) as lines:  # type: ignore[arg-type]
         await run_for(
             0.1, Scripted(a=[Stalled("AccessDenied", "ask")], b=[ValueError("x")]), "a", "b"
         )
-    told = {(line["key"], line["event"], line.get("reason")) for line in lines if "key" in line}
-    assert ("a", "stalled", "AccessDenied") in told
-    assert ("b", "crashed", "InternalError") in told
+    logged = {(line["key"], line["event"], line.get("reason")) for line in lines if "key" in line}
+    assert ("a", "stalled", "AccessDenied") in logged
+    assert ("b", "crashed", "InternalError") in logged
     assert all(len(line["error_id"]) == 8 for line in lines if line["event"] == "crashed")
     assert all(line["controller"] == "test" for line in lines if "key" in line)

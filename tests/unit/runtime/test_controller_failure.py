@@ -27,14 +27,14 @@ from windlass.runtime.outcome import Outcome
 def test_each_error_means_one_thing(error: Exception, flags: tuple[object, ...]) -> None:
     """The table: stalled, reconciling, requeue_after, backoff."""
     outcome = controller.failure_outcome(error)
-    said = (outcome.stalled, outcome.reconciling, outcome.requeue_after, outcome.backoff)
-    assert said == flags
+    observed = (outcome.stalled, outcome.reconciling, outcome.requeue_after, outcome.backoff)
+    assert observed == flags
     assert outcome.ready is not None
     assert outcome.ready.status == "False"
 
 
 def test_the_reason_of_our_errors_is_the_condition_reason() -> None:
-    """What we raise is what the user reads."""
+    """The reason that is raised is the one users read."""
     outcome = controller.failure_outcome(Stalled("AccessDenied", "grant it in allowedNamespaces"))
     assert outcome.ready is not None
     assert outcome.ready.reason == "AccessDenied"
@@ -42,7 +42,7 @@ def test_the_reason_of_our_errors_is_the_condition_reason() -> None:
 
 
 def test_the_text_of_an_unknown_error_stays_out_of_the_status() -> None:
-    """Foreign text may hold a credential, so only its type is told."""
+    """Foreign text may contain a credential, so only its type is reported."""
     outcome = controller.failure_outcome(RuntimeError("password=hunter2"))
     assert outcome.ready is not None
     assert outcome.ready.reason == "InternalError"
@@ -51,7 +51,7 @@ def test_the_text_of_an_unknown_error_stays_out_of_the_status() -> None:
 
 
 def test_the_same_fault_has_the_same_id() -> None:
-    """The condition stays as it is while the fault does, and leads to one place in the log."""
+    """The condition stays the same while the fault does, and leads to one entry of the log."""
 
     def broken(text: str) -> RuntimeError:
         try:
@@ -65,15 +65,15 @@ def test_the_same_fault_has_the_same_id() -> None:
         except RuntimeError as error:
             return error
 
-    said = [controller.failure_outcome(broken(text)).ready for text in ("one", "two")]
-    assert said[0] == said[1]
-    assert said[0] is not None
-    assert error_id(broken("three")) in said[0].message
-    assert error_id(broken_elsewhere()) not in said[0].message
+    observed = [controller.failure_outcome(broken(text)).ready for text in ("one", "two")]
+    assert observed[0] == observed[1]
+    assert observed[0] is not None
+    assert error_id(broken("three")) in observed[0].message
+    assert error_id(broken_elsewhere()) not in observed[0].message
 
 
 def test_a_secret_in_our_message_is_redacted() -> None:
-    """A credential that slipped into a message does not reach the status."""
+    """A credential in a message does not reach the status."""
     process.add("s3cr3t-value")
     try:
         outcome: Outcome = controller.failure_outcome(

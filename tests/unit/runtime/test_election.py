@@ -11,7 +11,7 @@ OTHER = Record("other", 15, "1")
 
 
 def candidate(**more: object) -> Candidacy:
-    """A candidate that knows nothing yet."""
+    """A candidate that has not read the lease yet."""
     return Candidacy("me", TERMS, **more)  # type: ignore[arg-type]
 
 
@@ -49,8 +49,8 @@ def test_a_dead_holder_is_replaced_at_once() -> None:
     assert one.step(0) is Step.TAKE
 
 
-def test_a_silent_holder_is_waited_for() -> None:
-    """Row: unchanged for its duration, as counted here since the last change."""
+def test_a_lease_is_taken_over_after_its_duration() -> None:
+    """Row: unchanged for its duration, measured locally since the last change."""
     one = candidate()
     one.observe(OTHER, 100)
     one.observe(OTHER, 110)
@@ -62,7 +62,7 @@ def test_a_silent_holder_is_waited_for() -> None:
 
 
 def test_the_holders_own_duration_counts() -> None:
-    """A holder that asked for longer gets it; a missing duration is ours."""
+    """A holder with a longer duration keeps it; a missing duration is ours."""
     one = candidate()
     one.observe(Record("other", 60, "1"), 0)
     assert one.step(59) is Step.WAIT
@@ -79,7 +79,7 @@ def test_a_leader_renews() -> None:
 
 
 def test_held_counts_from_before_the_write_was_sent() -> None:
-    """The margin is taken off the end."""
+    """The margin is subtracted from the end."""
     one = leader(at=5)
     assert one.held(19.9)
     assert not one.held(20)
@@ -88,7 +88,7 @@ def test_held_counts_from_before_the_write_was_sent() -> None:
 
 
 def test_a_leader_gives_up_at_its_renew_deadline() -> None:
-    """Row: no successful renewal; it says so before others may take over."""
+    """Row: no successful renewal; it stops before others may take over."""
     one = leader()
     one.lapse(9.9)
     assert one.held(9.9)
@@ -100,14 +100,14 @@ def test_a_leader_gives_up_at_its_renew_deadline() -> None:
 
 @pytest.mark.parametrize("record", [None, OTHER])
 def test_a_leader_that_sees_another_stops(record: Record | None) -> None:
-    """Row: somebody else's record, or none."""
+    """Row: the record of another holder, or none."""
     one = leader()
     one.observe(record, 1)
     assert not one.held(1)
 
 
-def test_an_answer_that_comes_too_late_is_no_leadership() -> None:
-    """A write that took longer than the deadline (a pause) does not lead."""
+def test_a_late_response_does_not_lead() -> None:
+    """A write that took longer than the deadline (a paused process) does not lead."""
     one = candidate()
     one.observe(None, 0)
     one.wrote(Record("me", 15, "1"), 0, 30)
@@ -116,7 +116,7 @@ def test_an_answer_that_comes_too_late_is_no_leadership() -> None:
 
 
 def test_resigning_is_immediate_and_final() -> None:
-    """Rows: release; neither an answer on its way nor a free lease brings it back."""
+    """Rows: release; neither a response in flight nor a free lease brings it back."""
     one = leader()
     one.resign()
     assert not one.held(0.2)

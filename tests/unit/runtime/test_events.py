@@ -15,12 +15,12 @@ COMPONENT = "windlass.dev/reverser"
 
 
 def recorder(api: FakeApi) -> EventRecorder:
-    """A recorder with a clock that stands."""
+    """A recorder with a clock that does not advance."""
     return EventRecorder(api, COMPONENT, instance="here", clock=ManualClock())
 
 
 async def test_an_event_regards_its_object() -> None:
-    """The event lies beside its object, names it by uid, and says who reports."""
+    """The event lies in the namespace of its object, names it by uid, and has a reporter."""
     api = FakeApi()
     await recorder(api).record(ObjectRef.of(thing("a", uid="u1")), "Warning", "Stuck", "why")
     [event] = api.objects.values()
@@ -34,7 +34,7 @@ async def test_an_event_regards_its_object() -> None:
 
 
 async def test_a_cluster_scoped_object_has_its_events_in_default() -> None:
-    """The API server wants a namespace for every event."""
+    """The API server requires a namespace for every event."""
     api = FakeApi()
     ref = ObjectRef.of(thing("a", namespace=""))
     await recorder(api).record(ref, "Normal", "Ready", "m")
@@ -42,7 +42,7 @@ async def test_a_cluster_scoped_object_has_its_events_in_default() -> None:
 
 
 async def test_a_transition_is_recorded_once() -> None:
-    """The same transition again is nothing, another one is a new event."""
+    """The same transition again records nothing, another one is a new event."""
     api = FakeApi()
     ref = ObjectRef.of(thing("a"))
     for transition in ("7", "7", "8"):
@@ -58,8 +58,8 @@ async def test_without_a_transition_each_event_is_new() -> None:
     assert len(api.objects) == 3
 
 
-async def test_a_failure_to_record_fails_nothing() -> None:
-    """Events are a courtesy."""
+async def test_a_failure_to_record_does_not_fail_the_caller() -> None:
+    """Events are best effort."""
     api = FakeApi()
     api.faults = [Forbidden(403, "Forbidden", "no events for you")]
     await recorder(api).record(ObjectRef.of(thing("a")), "Normal", "Ready", "m")
@@ -91,7 +91,7 @@ def test_a_short_note_is_kept() -> None:
 
 
 async def test_a_note_carries_no_credential() -> None:
-    """Known secrets are taken out before the text leaves the process."""
+    """Known secrets are redacted before the text leaves the process."""
     api = FakeApi()
     process.add("t0psecret")
     try:

@@ -1,4 +1,4 @@
-"""Our finalizer among those of others."""
+"""Adding and removing our finalizer beside those of other controllers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KIND = GVR("g", "v1", "things")
 
 
 class Server:
-    """Keeps the patches that it gets, or answers with an error."""
+    """Records the patches that it gets, or responds with an error."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.patches: list[Object] = []
@@ -27,7 +27,7 @@ class Server:
         return patch
 
 
-def thing(*finalizers: str) -> Object:
+def object_at_version_7(*finalizers: str) -> Object:
     """An object at version 7."""
     metadata = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}
     return {"metadata": {**metadata, "finalizers": list(finalizers)}}
@@ -37,30 +37,36 @@ async def _add(server: Server, obj: Object) -> None:
     await finalizer.add_finalizer(server, KIND, obj, "ours", field_manager="m")
 
 
-async def test_those_of_others_stay() -> None:
-    """Ours is put behind them and taken from among them, at the version that was seen."""
+async def test_finalizers_of_others_stay() -> None:
+    """Ours is appended and removed at the resourceVersion that was read."""
     server = Server()
-    await _add(server, thing("theirs"))
+    await _add(server, object_at_version_7("theirs"))
     await finalizer.remove_finalizer(
-        server, KIND, thing("a", "ours", "b"), "ours", field_manager="m"
+        server, KIND, object_at_version_7("a", "ours", "b"), "ours", field_manager="m"
     )
     assert [patch["finalizers"] for patch in server.patches] == [["theirs", "ours"], ["a", "b"]]
     assert {(patch["uid"], patch["resourceVersion"]) for patch in server.patches} == {("u", "7")}
 
 
 async def test_nothing_is_written_twice() -> None:
-    """What is there is not added, what is not there is not removed."""
+    """A present finalizer is not added, an absent one not removed."""
     server = Server()
-    await _add(server, thing("ours"))
-    await finalizer.remove_finalizer(server, KIND, thing("theirs"), "ours", field_manager="m")
+    await _add(server, object_at_version_7("ours"))
+    await finalizer.remove_finalizer(
+        server, KIND, object_at_version_7("theirs"), "ours", field_manager="m"
+    )
     assert not server.patches
 
 
-async def test_a_newer_version_is_no_error() -> None:
-    """Whoever wrote in between leads back here; one that is gone needs nothing."""
-    await _add(Server(Conflict(409, "Conflict", "modified")), thing())
+async def test_a_conflict_is_not_an_error() -> None:
+    """The write in between triggers another reconcile; a deleted object needs none."""
+    await _add(Server(Conflict(409, "Conflict", "modified")), object_at_version_7())
     gone = Server(NotFound(404, "NotFound", "gone"))
-    await finalizer.remove_finalizer(gone, KIND, thing("ours"), "ours", field_manager="m")
+    await finalizer.remove_finalizer(
+        gone, KIND, object_at_version_7("ours"), "ours", field_manager="m"
+    )
     busy = Server(Conflict(409, "Conflict", "modified"))
     with pytest.raises(Conflict):
-        await finalizer.remove_finalizer(busy, KIND, thing("ours"), "ours", field_manager="m")
+        await finalizer.remove_finalizer(
+            busy, KIND, object_at_version_7("ours"), "ours", field_manager="m"
+        )

@@ -26,8 +26,8 @@ from windlass.runtime.informer import Informer
 SCOPE = Scope(GVR("example.dev", "v1", "things"))
 
 
-class Told:
-    """An informer and the names it told as changed."""
+class InformerHarness:
+    """An informer and the names that it reported as changed."""
 
     def __init__(self, keep: Literal["bytes", "digest"] = "bytes", source: Any = None) -> None:
         self.changes: list[str] = []
@@ -43,7 +43,7 @@ class Told:
         )
 
     def feed(self, *items: ReflectorEvent) -> list[str]:
-        """The changes that these items made."""
+        """Apply the events; return the changes they caused."""
         self.changes.clear()
         for item in items:
             self.informer.apply(item)
@@ -55,7 +55,7 @@ class Told:
 
 
 def snapshot(*items: Observed) -> tuple[ReflectorEvent, ...]:
-    """A complete one."""
+    """A complete snapshot."""
     return (SnapshotStarted(), *items, SnapshotComplete("9", len(items), "watchlist"))
 
 
@@ -65,143 +65,143 @@ def initial(name: str, version: int = 1) -> Observed:
 
 
 def test_the_first_snapshot_fills_the_cache() -> None:
-    """Every object is told once, and the cache is synced at the end, not before."""
-    told = Told()
-    assert told.feed(SnapshotStarted(), initial("a"), initial("b")) == ["a", "b"]
-    assert not told.informer.synced.is_set()
-    assert told.feed(SnapshotComplete("9", 2, "list")) == []
-    assert told.informer.synced.is_set()
-    assert told.names == {"a", "b"}
-    assert len(told.informer) == 2
+    """Every object is reported once, and the cache is synced at the end, not before."""
+    harness = InformerHarness()
+    assert harness.feed(SnapshotStarted(), initial("a"), initial("b")) == ["a", "b"]
+    assert not harness.informer.synced.is_set()
+    assert harness.feed(SnapshotComplete("9", 2, "list")) == []
+    assert harness.informer.synced.is_set()
+    assert harness.names == {"a", "b"}
+    assert len(harness.informer) == 2
 
 
 @pytest.mark.parametrize("keep", ["bytes", "digest"])
-def test_changes_are_told_once_per_version(keep: Literal["bytes", "digest"]) -> None:
-    """A version seen twice is one change; a delete is one; deleting the unknown is none."""
-    told = Told(keep)
-    told.feed(*snapshot(initial("a")))
-    assert told.feed(observed("a", 1, change="MODIFIED")) == []
-    assert told.feed(observed("a", 2, change="MODIFIED"), observed("a", 2)) == ["a"]
-    assert told.feed(observed("a", 3, change="DELETED"), observed("a", 3, change="DELETED")) == [
+def test_changes_are_reported_once_per_version(keep: Literal["bytes", "digest"]) -> None:
+    """A repeated version is one change; so is a delete; deleting an unknown object is none."""
+    harness = InformerHarness(keep)
+    harness.feed(*snapshot(initial("a")))
+    assert harness.feed(observed("a", 1, change="MODIFIED")) == []
+    assert harness.feed(observed("a", 2, change="MODIFIED"), observed("a", 2)) == ["a"]
+    assert harness.feed(observed("a", 3, change="DELETED"), observed("a", 3, change="DELETED")) == [
         "a"
     ]
-    assert told.feed(observed("x", 1, change="DELETED")) == []
-    assert told.names == set()
-    assert told.informer.version == 3
+    assert harness.feed(observed("x", 1, change="DELETED")) == []
+    assert harness.names == set()
+    assert harness.informer.version == 3
 
 
-def test_who_was_seen_leaving_is_known_until_the_name_lives_again() -> None:
-    """A deletionTimestamp outlives the object: what happened because of it may come later."""
-    told, key = Told("digest"), Key("", "a")
-    living = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "1"}}
-    leaving = {"metadata": {**living["metadata"], "resourceVersion": "2"}}
-    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    again = {"metadata": {"name": "a", "uid": "2", "resourceVersion": "4"}}
+def test_a_terminating_object_is_known_until_its_name_is_reused() -> None:
+    """A deletionTimestamp outlives the object: events that it caused may arrive later."""
+    harness, key = InformerHarness("digest"), Key("", "a")
+    live = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "1"}}
+    terminating = {"metadata": {**live["metadata"], "resourceVersion": "2"}}
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    recreated = {"metadata": {"name": "a", "uid": "2", "resourceVersion": "4"}}
     seen = []
-    for type_, obj in (("ADDED", living), ("MODIFIED", leaving), ("DELETED", leaving)):
-        told.feed(Observed(type_, json.dumps(obj).encode(), initial=False))  # type: ignore[arg-type]
-        seen.append(told.informer.is_terminating(key))
-    told.feed(Observed("ADDED", json.dumps(again).encode(), initial=False))
-    assert [*seen, told.informer.is_terminating(key)] == [False, True, True, False]
+    for type_, obj in (("ADDED", live), ("MODIFIED", terminating), ("DELETED", terminating)):
+        harness.feed(Observed(type_, json.dumps(obj).encode(), initial=False))  # type: ignore[arg-type]
+        seen.append(harness.informer.is_terminating(key))
+    harness.feed(Observed("ADDED", json.dumps(recreated).encode(), initial=False))
+    assert [*seen, harness.informer.is_terminating(key)] == [False, True, True, False]
 
 
-def test_bytes_are_kept_as_they_came() -> None:
-    """The cache hands out the bytes of the newest version, or nothing."""
-    told = Told()
+def test_bytes_are_kept_unchanged() -> None:
+    """The cache returns the bytes of the newest version, or None."""
+    harness = InformerHarness()
     newest = observed("a", 2, spec={"x": 1})
-    told.feed(observed("a", 1), newest)
-    assert told.informer.get(Key("ns", "a")) == newest.object
-    assert told.informer.get(Key("ns", "b")) is None
+    harness.feed(observed("a", 1), newest)
+    assert harness.informer.get(Key("ns", "a")) == newest.object
+    assert harness.informer.get(Key("ns", "b")) is None
 
 
 def test_digests_are_sixteen_bytes() -> None:
-    """Where only digests are kept, the object itself is not."""
-    told = Told("digest")
-    told.feed(observed("a", 1, spec={"x": "y" * 5000}))
-    mark = told.informer.get(Key("ns", "a"))
-    assert mark is not None
-    assert len(mark) == 16
-    told.feed(observed("a", 2))
-    assert told.informer.get(Key("ns", "a")) != mark
+    """With `keep="digest"` the object itself is not stored."""
+    harness = InformerHarness("digest")
+    harness.feed(observed("a", 1, spec={"x": "y" * 5000}))
+    digest = harness.informer.get(Key("ns", "a"))
+    assert digest is not None
+    assert len(digest) == 16
+    harness.feed(observed("a", 2))
+    assert harness.informer.get(Key("ns", "a")) != digest
 
 
-def test_a_complete_snapshot_removes_what_is_missing() -> None:
-    """Missing objects are told as changed, unchanged ones are not."""
-    told = Told()
-    told.feed(*snapshot(initial("a"), initial("b"), initial("c")))
-    assert told.feed(*snapshot(initial("a"), initial("c", 2), initial("d"))) == ["c", "d", "b"]
-    assert told.names == {"a", "c", "d"}
+def test_a_complete_snapshot_removes_missing_objects() -> None:
+    """Missing objects are reported as changed, unchanged ones are not."""
+    harness = InformerHarness()
+    harness.feed(*snapshot(initial("a"), initial("b"), initial("c")))
+    assert harness.feed(*snapshot(initial("a"), initial("c", 2), initial("d"))) == ["c", "d", "b"]
+    assert harness.names == {"a", "c", "d"}
 
 
 def test_removal_is_one_step() -> None:
-    """Whoever is told of the first missing object sees none of the others."""
-    told = Told()
-    told.feed(*snapshot(initial("a"), initial("b"), initial("c")))
+    """The callback for the first missing object already finds none of the others."""
+    harness = InformerHarness()
+    harness.feed(*snapshot(initial("a"), initial("b"), initial("c")))
     sizes: list[int] = []
-    told.informer._on_change = lambda _: sizes.append(len(told.informer))
-    told.feed(*snapshot(initial("a")))
+    harness.informer._on_change = lambda _: sizes.append(len(harness.informer))
+    harness.feed(*snapshot(initial("a")))
     assert sizes == [1, 1]
 
 
 def test_an_abandoned_snapshot_removes_nothing() -> None:
-    """What was observed counts, what was not observed is not concluded."""
-    told = Told()
-    told.feed(*snapshot(initial("a"), initial("b")))
+    """Observed objects are kept; nothing is concluded about the rest."""
+    harness = InformerHarness()
+    harness.feed(*snapshot(initial("a"), initial("b")))
     items = (SnapshotStarted(), initial("b", 2), initial("c"), SnapshotAbandoned("broke"))
-    assert told.feed(*items) == ["b", "c"]
-    assert told.names == {"a", "b", "c"}
-    assert told.feed(*snapshot(initial("c"))) == ["a", "b"]
+    assert harness.feed(*items) == ["b", "c"]
+    assert harness.names == {"a", "b", "c"}
+    assert harness.feed(*snapshot(initial("c"))) == ["a", "b"]
 
 
 def test_an_abandoned_first_snapshot_is_not_synced() -> None:
-    """A partial cache is never called whole."""
-    told = Told()
-    told.feed(SnapshotStarted(), initial("a"), SnapshotAbandoned("broke"))
-    assert not told.informer.synced.is_set()
+    """A partial cache never counts as synced."""
+    harness = InformerHarness()
+    harness.feed(SnapshotStarted(), initial("a"), SnapshotAbandoned("broke"))
+    assert not harness.informer.synced.is_set()
 
 
 def test_a_delete_within_a_snapshot_counts() -> None:
-    """An object that arrives and goes within the snapshot is gone."""
-    told = Told()
-    told.feed(
+    """An object that is added and deleted within the snapshot is absent."""
+    harness = InformerHarness()
+    harness.feed(
         SnapshotStarted(),
         initial("a"),
         observed("a", 2, change="DELETED", initial=True),
         SnapshotComplete("9", 0, "watchlist"),
     )
-    assert told.names == set()
+    assert harness.names == set()
 
 
-def test_an_object_made_anew_is_a_change() -> None:
-    """Another uid under the same name and version text is another object."""
-    told = Told()
-    told.feed(*snapshot(initial("a")))
-    assert told.feed(observed("a", 1, uid="other")) == ["a"]
+def test_a_recreated_object_is_a_change() -> None:
+    """Another uid with the same name and version is another object."""
+    harness = InformerHarness()
+    harness.feed(*snapshot(initial("a")))
+    assert harness.feed(observed("a", 1, uid="other")) == ["a"]
 
 
-def test_an_unreadable_object_harms_nobody() -> None:
-    """It is counted and skipped, and its snapshot concludes no absence."""
-    told = Told()
-    told.feed(*snapshot(initial("a"), initial("b")))
+def test_an_unreadable_object_is_skipped() -> None:
+    """It is counted, and its snapshot concludes no deletions."""
+    harness = InformerHarness()
+    harness.feed(*snapshot(initial("a"), initial("b")))
     poison = Observed("ADDED", b"not json", True)
-    assert told.feed(*snapshot(poison, initial("c"))) == ["c"]
-    assert told.names == {"a", "b", "c"}
-    assert told.informer.unreadable == 1
-    assert told.feed(*snapshot(initial("c"))) == ["a", "b"]
+    assert harness.feed(*snapshot(poison, initial("c"))) == ["c"]
+    assert harness.names == {"a", "b", "c"}
+    assert harness.informer.unreadable == 1
+    assert harness.feed(*snapshot(initial("c"))) == ["a", "b"]
 
 
 @pytest.mark.parametrize("end", [(Resumed(),), snapshot(initial("a"))], ids=["resumed", "snapshot"])
-def test_an_interruption_takes_nothing_away(end: tuple[ReflectorEvent, ...]) -> None:
-    """The cache stays as it is until it follows again, and tells nobody."""
-    told = Told()
-    told.feed(*snapshot(initial("a")))
+def test_an_interruption_removes_nothing(end: tuple[ReflectorEvent, ...]) -> None:
+    """The cache stays the same until the watch resumes, and no change is reported."""
+    harness = InformerHarness()
+    harness.feed(*snapshot(initial("a")))
     broken = (Interrupted("expired", "gone", 1.0), SnapshotStarted(), SnapshotAbandoned("broke"))
-    assert told.feed(Interrupted("error", "reset", 1.0), *broken, *end) == []
-    assert told.names == {"a"}
+    assert harness.feed(Interrupted("error", "reset", 1.0), *broken, *end) == []
+    assert harness.names == {"a"}
 
 
-async def test_run_takes_everything_and_closes_its_source() -> None:
-    """The informer consumes its source and leaves it closed, also when cancelled."""
+async def test_run_consumes_and_closes_its_source() -> None:
+    """Also when it is canceled."""
     closed = asyncio.Event()
 
     async def source(*_: Any, **__: Any) -> AsyncGenerator[ReflectorEvent, None]:
@@ -212,29 +212,29 @@ async def test_run_takes_everything_and_closes_its_source() -> None:
         finally:
             closed.set()
 
-    told = Told(source=source)
-    running = asyncio.create_task(told.informer.run())
-    await asyncio.wait_for(told.informer.synced.wait(), 5)
-    assert len(told.changes) == 1000
+    harness = InformerHarness(source=source)
+    running = asyncio.create_task(harness.informer.run())
+    await asyncio.wait_for(harness.informer.synced.wait(), 5)
+    assert len(harness.changes) == 1000
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert closed.is_set()
 
 
-async def test_a_long_snapshot_lets_others_run() -> None:
-    """Items that need no waiting do not hold the loop."""
+async def test_a_long_snapshot_yields_to_other_tasks() -> None:
+    """Events that need no waiting do not block the loop."""
 
     async def source(*_: Any, **__: Any) -> AsyncGenerator[ReflectorEvent, None]:
         for number in range(1024):
             yield initial(str(number))
 
-    told = Told(source=source)
+    harness = InformerHarness(source=source)
     seen: list[int] = []
 
-    async def onlooker() -> None:
-        while len(told.informer) < 1024:
-            seen.append(len(told.informer))
+    async def other_task() -> None:
+        while len(harness.informer) < 1024:
+            seen.append(len(harness.informer))
             await asyncio.sleep(0)
 
-    await asyncio.gather(told.informer.run(), onlooker())
+    await asyncio.gather(harness.informer.run(), other_task())
     assert len(seen) >= 3

@@ -1,4 +1,4 @@
-"""Reading names out of objects."""
+"""Reading names and versions from raw objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def raw(**fields: object) -> bytes:
 
 
 def test_only_name_and_version_are_read() -> None:
-    """The key, uid and version come out, whatever else is in there."""
+    """Key, uid and version are returned, whatever else the object contains."""
     seen = informer.read_metadata(raw(spec={"deep": [{"x": "y" * 1000}]}))
     assert (seen.key, seen.uid, seen.resource_version) == (Key("ns", "a"), "uid-a", "7")
 
@@ -30,7 +30,7 @@ def test_a_cluster_scoped_object_has_no_namespace() -> None:
 
 @pytest.mark.parametrize("poison", [b'"\xff\xfe"', b'"\xed\xa0\x80"', b'"\\ud800"', b"1e999"])
 def test_poison_elsewhere_does_not_hide_the_name(poison: bytes) -> None:
-    """A value no parser would like leaves the object's name readable."""
+    """A value that no parser accepts leaves the object's name readable."""
     body = (
         b'{"data":{"x":'
         + poison
@@ -43,26 +43,26 @@ def test_poison_elsewhere_does_not_hide_the_name(poison: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b'{"metadata":{}}', b'{"metadata":', b"[]"])
 def test_bytes_without_a_name_are_unreadable(body: bytes) -> None:
-    """There is one error for all that is no object."""
+    """One error covers everything that is not an object."""
     with pytest.raises(informer.UnreadableObject):
         informer.read_metadata(body)
 
 
-def test_endless_nesting_is_no_crash() -> None:
-    """Either the name is read or the object is unreadable; nothing else."""
+def test_deep_nesting_does_not_crash() -> None:
+    """Either the name is read or the object is unreadable."""
     body = b'{"spec":' + b"[" * 200_000 + b"]" * 200_000 + b',"metadata":{"name":"n"}}'
     with contextlib.suppress(informer.UnreadableObject):
         assert informer.read_metadata(body).key == Key("", "n")
 
 
-def test_the_mark_follows_the_version() -> None:
-    """The same version is the same mark in any encoding; uid or version make another."""
+def test_the_digest_follows_the_version() -> None:
+    """The same version has the same digest in any encoding; uid or version change it."""
 
-    def mark(uid: str, version: str, body: bytes) -> bytes:
+    def digest(uid: str, version: str, body: bytes) -> bytes:
         seen = informer.ObjectMetadata("a", "ns", uid, version)
         return informer.version_digest(seen, body)
 
-    assert mark("u", "1", b"x") == mark("u", "1", b"y")
-    assert len({mark("u", "1", b""), mark("u", "2", b""), mark("v", "1", b"")}) == 3
-    assert mark("u", "", b"x") != mark("u", "", b"y")
-    assert len(mark("u", "1", b"")) == 16
+    assert digest("u", "1", b"x") == digest("u", "1", b"y")
+    assert len({digest("u", "1", b""), digest("u", "2", b""), digest("v", "1", b"")}) == 3
+    assert digest("u", "", b"x") != digest("u", "", b"y")
+    assert len(digest("u", "1", b"")) == 16

@@ -27,7 +27,7 @@ def make_registry() -> tuple[InformerRegistry, Informer, Informer]:
 
 
 def complete(informer: Informer) -> None:
-    """Give an informer its first snapshot."""
+    """Feed an informer its first snapshot."""
     for event in (SnapshotStarted(), observed("a", 1, initial=True), SnapshotComplete("1", 1, "")):
         informer.apply(event)
 
@@ -52,7 +52,7 @@ def test_every_informer_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_named_informers_are_awaited() -> None:
-    """Without names all are."""
+    """Without names all of them are."""
 
     async def wait() -> None:
         registry, pods, nodes = make_registry()
@@ -67,8 +67,8 @@ def test_only_named_informers_are_awaited() -> None:
     asyncio.run(wait())
 
 
-def test_a_long_wait_names_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, and then it goes on waiting."""
+def test_a_long_wait_logs_the_missing_informers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; then it continues to wait."""
     monkeypatch.setattr(informer_registry, "_PATIENCE_SECONDS", 0.0)
 
     async def wait() -> list[Any]:
@@ -89,7 +89,7 @@ def test_a_long_wait_names_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_entered_value_is_found_before_the_informer_shows_the_object() -> None:
-    """Our own write is listed at once; what the informer shows later counts from then on."""
+    """Our own write is listed at once; the informer's later versions replace it."""
     index: InformerIndex[str] = InformerIndex(read_namespace)
     key = Key("ns", "a")
     index.enter(key, "ns")

@@ -15,11 +15,11 @@ from windlass.runtime.lease import LeaderElection
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-PLACE = ("leases", "system", "windlass-leader")
+LEASE_KEY = ("leases", "system", "windlass-leader")
 
 
 class StoppableClock(LoopClock):
-    """A clock that may jump, as it seems to after SIGSTOP."""
+    """A clock that may jump, as a process sees it after SIGSTOP."""
 
     def __init__(self) -> None:
         self.jumped = 0.0
@@ -28,14 +28,14 @@ class StoppableClock(LoopClock):
         return super().monotonic() + self.jumped
 
 
-def stand(
+def new_candidate(
     api: FakeApi,
     identity: str,
     *,
     holder_is_dead: Callable[[str], bool] = lambda _: False,
     clock: LoopClock | None = None,
 ) -> LeaderElection:
-    """A candidate."""
+    """A candidate for the lease."""
     return LeaderElection(
         api,
         namespace="system",
@@ -47,9 +47,9 @@ def stand(
 
 
 def spec(api: FakeApi) -> dict[str, Any]:
-    """What the lease says."""
-    found: dict[str, Any] = api.objects[PLACE]["spec"]
-    return found
+    """The spec of the lease."""
+    lease_spec: dict[str, Any] = api.objects[LEASE_KEY]["spec"]
+    return lease_spec
 
 
 def now() -> float:
@@ -58,7 +58,7 @@ def now() -> float:
 
 
 class Running:
-    """Candidates that stand while the block lasts."""
+    """Candidates that run while the block lasts."""
 
     def __init__(self, *candidates: LeaderElection) -> None:
         self.candidates = candidates
@@ -75,9 +75,9 @@ class Running:
 
 
 async def test_the_first_creates_and_leads() -> None:
-    """An absent lease is created with all that people read in it."""
+    """An absent lease is created with all fields that people read."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     assert not one.held()
     async with Running(one):
         await one.acquired.wait()
@@ -93,7 +93,7 @@ async def test_the_first_creates_and_leads() -> None:
 async def test_a_leader_renews_with_one_request_each_time() -> None:
     """Idle load: one write per retry period, no reads."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     async with Running(one):
         await one.acquired.wait()
         api.calls.clear()
@@ -104,9 +104,9 @@ async def test_a_leader_renews_with_one_request_each_time() -> None:
 
 
 async def test_a_second_waits_and_takes_over_after_the_first_dies() -> None:
-    """The lease of a dead holder is taken after its duration, and the transition counted."""
+    """The lease of a dead holder is taken after its duration, and the transition is counted."""
     api = FakeApi()
-    one, two = stand(api, "one"), stand(api, "two")
+    one, two = new_candidate(api, "one"), new_candidate(api, "two")
     async with Running(one):
         await one.acquired.wait()
         async with Running(two):
@@ -120,9 +120,9 @@ async def test_a_second_waits_and_takes_over_after_the_first_dies() -> None:
 
 
 async def test_release_frees_the_lease_at_once() -> None:
-    """The next candidate need not wait for the expiry, and the releaser does not come back."""
+    """The next candidate need not wait for the expiry, and the releaser does not take it back."""
     api = FakeApi()
-    one, two = stand(api, "one"), stand(api, "two")
+    one, two = new_candidate(api, "one"), new_candidate(api, "two")
     async with Running(one, two) as running:
         await asyncio.wait(
             [asyncio.create_task(it.acquired.wait()) for it in (one, two)],
@@ -143,10 +143,10 @@ async def test_release_frees_the_lease_at_once() -> None:
             waiter.cancel()  # type: ignore[union-attr]
 
 
-async def test_releasing_what_another_holds_changes_nothing() -> None:
-    """A follower that leaves does not touch the leader's lease."""
+async def test_a_follower_releases_nothing() -> None:
+    """A follower that stops does not touch the leader's lease."""
     api = FakeApi()
-    one, two = stand(api, "one"), stand(api, "two")
+    one, two = new_candidate(api, "one"), new_candidate(api, "two")
     await one.attempt()
     await two.attempt()
     await two.release()
@@ -154,19 +154,19 @@ async def test_releasing_what_another_holds_changes_nothing() -> None:
 
 
 async def test_release_survives_a_write_in_between() -> None:
-    """A conflict while releasing is read again."""
+    """After a conflict the lease is read again and released."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     await one.attempt()
-    api.put(LEASES, {**api.objects[PLACE], "labels": {"x": "y"}})
+    api.put(LEASES, {**api.objects[LEASE_KEY], "labels": {"x": "y"}})
     await one.release()
     assert spec(api)["holderIdentity"] == ""
 
 
-async def test_release_while_a_renewal_is_on_its_way() -> None:
-    """The answer that comes after the release does not lead again, and the lease is emptied."""
+async def test_release_while_a_renewal_is_in_flight() -> None:
+    """The response after the release does not lead again, and the lease is emptied."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     await one.attempt()
     api.latency = 1
     renewing = asyncio.create_task(one.attempt())
@@ -179,10 +179,10 @@ async def test_release_while_a_renewal_is_on_its_way() -> None:
     assert spec(api)["holderIdentity"] == ""
 
 
-async def test_release_with_a_dead_server_does_not_fail() -> None:
-    """Then the lease just expires."""
+async def test_release_without_a_server_does_not_fail() -> None:
+    """The lease then expires."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     await one.attempt()
     api.faults = [Unavailable(0, "Unreachable", "m")]
     await one.release()
@@ -190,29 +190,29 @@ async def test_release_with_a_dead_server_does_not_fail() -> None:
 
 
 async def test_a_dead_local_holder_is_replaced_at_once() -> None:
-    """A restarted process need not wait for the lease of its former self."""
+    """A restarted process need not wait for the lease of its predecessor."""
     api = FakeApi()
-    await stand(api, "desk_1").attempt()
-    two = stand(api, "desk_2", holder_is_dead=lambda holder: holder == "desk_1")
+    await new_candidate(api, "desk_1").attempt()
+    two = new_candidate(api, "desk_2", holder_is_dead=lambda holder: holder == "desk_1")
     await two.attempt()
     assert two.held()
 
 
 async def test_own_identity_is_taken_at_once() -> None:
-    """A restart under the same identity goes on with its lease."""
+    """A restart with the same identity continues its lease."""
     api = FakeApi()
-    await stand(api, "one").attempt()
-    again = stand(api, "one")
-    assert not again.held()
-    await again.attempt()
-    assert again.held()
+    await new_candidate(api, "one").attempt()
+    restarted = new_candidate(api, "one")
+    assert not restarted.held()
+    await restarted.attempt()
+    assert restarted.held()
     assert spec(api)["leaseTransitions"] == 0
 
 
 async def test_a_leader_cut_off_gives_up_before_others_take_over() -> None:
-    """Failing renewals end leadership at the renew deadline."""
+    """Failed renewals end leadership at the renew deadline."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     async with Running(one):
         await one.acquired.wait()
         api.faults = [Unavailable(503, "Unavailable", "m")] * 1000
@@ -229,9 +229,9 @@ async def test_a_leader_cut_off_gives_up_before_others_take_over() -> None:
 
 
 async def test_a_hanging_server_does_not_keep_a_leader() -> None:
-    """Requests that never answer end at the deadline as well."""
+    """Requests without a response end at the deadline as well."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     async with Running(one):
         await one.acquired.wait()
         api.latency = 1e6
@@ -241,10 +241,10 @@ async def test_a_hanging_server_does_not_keep_a_leader() -> None:
 
 
 async def test_after_a_pause_nothing_is_held() -> None:
-    """A process that was stopped past its lease knows it at once, before any request."""
+    """A process that was stopped past its lease stops leading before any request."""
     api = FakeApi()
     clock = StoppableClock()
-    one = stand(api, "one", clock=clock)
+    one = new_candidate(api, "one", clock=clock)
     await one.attempt()
     assert one.held()
     clock.jumped += 14
@@ -260,10 +260,10 @@ async def test_after_a_pause_nothing_is_held() -> None:
 
 
 async def test_after_a_pause_another_may_have_taken_it() -> None:
-    """The resumed process finds the other's record and follows."""
+    """The resumed process reads the other holder's record and follows."""
     api = FakeApi()
     clock = StoppableClock()
-    one, two = stand(api, "one", clock=clock), stand(api, "two")
+    one, two = new_candidate(api, "one", clock=clock), new_candidate(api, "two")
     await one.attempt()
     await two.attempt()
     await asyncio.sleep(15)
@@ -275,10 +275,10 @@ async def test_after_a_pause_another_may_have_taken_it() -> None:
     assert one.holder == "two"
 
 
-async def test_an_answer_lost_on_its_way_leaves_the_lease_usable() -> None:
-    """A write that landed unanswered is found again as our own."""
+async def test_a_lost_response_leaves_the_lease_usable() -> None:
+    """A write whose response was lost is recognized as our own."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     api.answer_latency = 1e6
     await one.attempt()
     assert not one.held(0)
@@ -288,11 +288,11 @@ async def test_an_answer_lost_on_its_way_leaves_the_lease_usable() -> None:
     assert one.held()
 
 
-async def test_of_two_that_take_at_once_one_loses() -> None:
-    """The version decides; the loser is told and follows."""
+async def test_of_two_simultaneous_candidates_one_loses() -> None:
+    """The resourceVersion decides; the loser gets a conflict and follows."""
     api = FakeApi()
-    await stand(api, "old").attempt()
-    one, two = stand(api, "one"), stand(api, "two")
+    await new_candidate(api, "old").attempt()
+    one, two = new_candidate(api, "one"), new_candidate(api, "two")
     await asyncio.gather(one.attempt(), two.attempt())
     await asyncio.sleep(15)
     api.latency = 1
@@ -301,9 +301,9 @@ async def test_of_two_that_take_at_once_one_loses() -> None:
 
 
 async def test_a_deleted_lease_is_not_held() -> None:
-    """A leader whose lease was deleted stops at its next renewal and stands again."""
+    """A leader whose lease was deleted stops at its next renewal and becomes a candidate again."""
     api = FakeApi()
-    one = stand(api, "one")
+    one = new_candidate(api, "one")
     await one.attempt()
     api.objects.clear()
     await one.attempt()

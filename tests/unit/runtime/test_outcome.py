@@ -22,15 +22,15 @@ def test_stalled_wins_over_reconciling() -> None:
 
 @pytest.mark.parametrize("name", ["Ready", "Reconciling", "Stalled"])
 def test_the_summary_types_are_not_for_conditions(name: str) -> None:
-    """Only the summariser says Ready, Reconciling and Stalled."""
+    """Only the status summary sets Ready, Reconciling and Stalled."""
     with pytest.raises(ValueError, match="set by ready"):
         replace(FINE, conditions=(Condition(name, "True", "X", ""),))
     with pytest.raises(ValueError, match="set by ready"):
         replace(FINE, withdrawn=frozenset({name}))
 
 
-def test_a_type_is_said_once() -> None:
-    """Two rows of one type would be refused by the API server."""
+def test_a_condition_type_occurs_once() -> None:
+    """The API server would reject two rows of one type."""
     row = Condition("Gate", "True", "Open", "")
     with pytest.raises(ValueError, match="twice"):
         replace(FINE, conditions=(row, row))

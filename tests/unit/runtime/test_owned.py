@@ -1,4 +1,4 @@
-"""Our newest writes, until a cache has them."""
+"""Our newest writes, until the informer cache has them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.runtime.owned import RecentWrites
 
 
 class _Server:
-    """Answers writes; the cache may hear of things before the answer is out."""
+    """Responds to writes; the cache may observe them before the response."""
 
     def __init__(self, cache: dict[str, bytes]) -> None:
         self.cache = cache
@@ -27,7 +27,7 @@ class _Server:
         raise Retryable("Refused", "no")
 
 
-async def test_a_write_counts_until_the_cache_moves() -> None:
+async def test_a_write_counts_until_the_cache_updates() -> None:
     """The cache's next version wins, whatever it is."""
     cache = {"a": b'{"v": 1}'}
     recent: RecentWrites[str] = RecentWrites(cache.get)
@@ -39,8 +39,8 @@ async def test_a_write_counts_until_the_cache_moves() -> None:
     assert recent.newest("a") == {"v": 1}
 
 
-async def test_what_others_made_of_a_write_is_not_hidden_by_it() -> None:
-    """The cache heard of our write, and of a change of it, before we had the answer."""
+async def test_a_write_does_not_hide_a_later_change_by_others() -> None:
+    """The cache observed our write, and a change to it, before the response."""
     cache = {"a": b'{"v": 1}'}
     recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.written("a", _Server(cache).write({"v": 2}, meanwhile=b'{"v": 3}'))
@@ -48,7 +48,7 @@ async def test_what_others_made_of_a_write_is_not_hidden_by_it() -> None:
 
 
 async def test_a_deletion_counts_like_a_write() -> None:
-    """The cache still has it; we know better."""
+    """The cache still has the object; our deletion is newer."""
     cache = {"a": b'{"v": 1}'}
     recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.deleted("a", _Server(cache).delete())
@@ -58,7 +58,7 @@ async def test_a_deletion_counts_like_a_write() -> None:
 
 
 async def test_a_creation_counts_before_the_cache_has_anything() -> None:
-    """And goes with the first word of the cache."""
+    """Until the first event of the cache."""
     cache: dict[str, bytes] = {}
     recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.written("a", _Server(cache).write({"v": 1}))
@@ -68,7 +68,7 @@ async def test_a_creation_counts_before_the_cache_has_anything() -> None:
 
 
 async def test_a_failed_write_is_not_remembered() -> None:
-    """What the server refused is not there."""
+    """A rejected object is not listed."""
     cache = {"a": b'{"v": 1}'}
     recent: RecentWrites[str] = RecentWrites(cache.get)
     with pytest.raises(Retryable):

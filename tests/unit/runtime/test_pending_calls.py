@@ -1,4 +1,4 @@
-"""Slow calls run beside the workers, and the key is queued again with the answer."""
+"""Slow calls run beside the workers, and the key is queued again with the result."""
 
 from __future__ import annotations
 
@@ -17,103 +17,103 @@ KEY = Key("team", "one")
 
 
 class Server:
-    """Answers when it is released."""
+    """Responds when it is released."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.queued: list[Key] = []
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self.namespaces: list[str] = []
         self.calls = PendingCalls(self.queued.append)
 
     async def answer(self, question: str) -> str:
-        self.asked.append(question)
+        self.queries.append(question)
         self.namespaces.append(fair_slots._NAMESPACE.get())
         await self.gate.wait()
         if question == "bad":
             raise Retryable("Unavailable", "down")
         return question.upper()
 
-    async def ask(self, question: str, purpose: str = "listing") -> str:
+    async def call(self, question: str, purpose: str = "listing") -> str:
         def start() -> Coroutine[Any, Any, str]:
             return self.answer(question)
 
         return await self.calls.result(KEY, purpose, question, start)
 
 
-async def test_a_reconcile_asks_returns_and_comes_again_with_the_answer() -> None:
-    """However often it comes meanwhile, one call is made, for the namespace of the key."""
+async def test_a_reconcile_is_requeued_with_the_result_of_its_call() -> None:
+    """One call is made for any number of reconciles meanwhile, in the namespace of the key."""
     server = Server()
     for _ in range(3):
         with pytest.raises(Pending):
-            await server.ask("a")
+            await server.call("a")
     assert server.queued == []
     server.gate.set()
     await asyncio.sleep(0.01)
     assert server.queued == [KEY]
-    assert await server.ask("a") == "A"
-    assert (server.asked, server.namespaces) == (["a"], ["team"])
+    assert await server.call("a") == "A"
+    assert (server.queries, server.namespaces) == (["a"], ["team"])
     assert fair_slots._NAMESPACE.get() == ""
 
 
-async def test_an_answer_is_given_out_once() -> None:
-    """The next reconcile asks again; what needs no waiting is answered at once."""
+async def test_a_result_is_returned_once() -> None:
+    """The next reconcile calls again; a call that need not wait returns at once."""
     server = Server()
     server.gate.set()
-    assert await server.ask("a") == "A"
-    assert await server.ask("a") == "A"
-    assert server.asked == ["a", "a"]
+    assert await server.call("a") == "A"
+    assert await server.call("a") == "A"
+    assert server.queries == ["a", "a"]
     assert not server.calls.is_known(KEY, "listing")
 
 
 async def test_an_error_is_raised_by_the_reconcile_that_gets_it() -> None:
-    """With the decision it carries."""
+    """With its decision."""
     server = Server()
     with pytest.raises(Pending):
-        await server.ask("bad")
+        await server.call("bad")
     server.gate.set()
     await asyncio.sleep(0.01)
     with pytest.raises(Retryable):
-        await server.ask("bad")
+        await server.call("bad")
     assert server.queued == [KEY]
 
 
 async def test_another_query_replaces_the_one_under_way() -> None:
-    """The old answer is never given out, and its end queues nothing."""
+    """The old result is never returned, and its end queues nothing."""
     server = Server()
     with pytest.raises(Pending):
-        await server.ask("a")
+        await server.call("a")
     with pytest.raises(Pending):
-        await server.ask("b")
+        await server.call("b")
     server.gate.set()
     await asyncio.sleep(0.01)
     assert server.queued == [KEY]
-    assert await server.ask("b") == "B"
+    assert await server.call("b") == "B"
 
 
-async def test_calls_of_different_purposes_do_not_disturb_each_other() -> None:
-    """A reconcile may wait for several answers."""
+async def test_calls_for_different_purposes_are_independent() -> None:
+    """A reconcile may wait for several results."""
     server = Server()
     for purpose in ("one", "two"):
         with pytest.raises(Pending):
-            await server.ask("a", purpose)
+            await server.call("a", purpose)
     server.gate.set()
     await asyncio.sleep(0.01)
-    assert [await server.ask("a", purpose) for purpose in ("one", "two")] == ["A", "A"]
-    assert len(server.asked) == 2
+    assert [await server.call("a", purpose) for purpose in ("one", "two")] == ["A", "A"]
+    assert len(server.queries) == 2
 
 
 async def test_what_is_gone_is_not_waited_for() -> None:
     """Its calls are canceled and queue nothing; so are all at the end."""
     server = Server()
     with pytest.raises(Pending):
-        await server.ask("a")
+        await server.call("a")
     server.calls.forget(KEY)
     server.gate.set()
     await asyncio.sleep(0.01)
     assert server.queued == []
     server.gate.clear()
     with pytest.raises(Pending):
-        await server.ask("a")
+        await server.call("a")
     await server.calls.close()
     assert not server.calls.is_known(KEY, "listing")

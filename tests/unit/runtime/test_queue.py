@@ -18,7 +18,7 @@ def now() -> float:
 
 
 async def test_get_waits_for_the_first_key() -> None:
-    """A worker that came early gets the key when it is added."""
+    """A worker that calls first gets the key when it is added."""
     queue: KeyedQueue[str] = KeyedQueue()
     worker = asyncio.create_task(queue.get())
     await asyncio.sleep(3)
@@ -28,7 +28,7 @@ async def test_get_waits_for_the_first_key() -> None:
 
 
 async def test_add_after_waits_exactly() -> None:
-    """A delayed key comes when it is due, and the earliest wish wins."""
+    """A delayed key is returned when it is due, and the earliest delay wins."""
     queue: KeyedQueue[str] = KeyedQueue()
     queue.add_after("a", 50)
     queue.add_after("a", 20)
@@ -39,7 +39,7 @@ async def test_add_after_waits_exactly() -> None:
 
 
 async def test_several_delays_come_in_their_order() -> None:
-    """Timers are re-armed for the next due key."""
+    """The timer is re-armed for the next due key."""
     queue: KeyedQueue[str] = KeyedQueue()
     for key, seconds in (("c", 3), ("a", 1), ("b", 2)):
         queue.add_after(key, seconds)
@@ -48,7 +48,7 @@ async def test_several_delays_come_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1])
-async def test_a_delay_of_nothing_is_now(seconds: float) -> None:
+async def test_a_delay_of_zero_is_now(seconds: float) -> None:
     """A due time in the past means now."""
     queue: KeyedQueue[str] = KeyedQueue()
     queue.add_after("a", seconds)
@@ -56,15 +56,15 @@ async def test_a_delay_of_nothing_is_now(seconds: float) -> None:
 
 
 async def test_due_keys_count_as_depth_while_workers_are_busy() -> None:
-    """Depth tells of due keys also when no worker asks."""
+    """Also when no worker calls get."""
     queue: KeyedQueue[str] = KeyedQueue()
     queue.add_after("a", 5)
     await asyncio.sleep(9)
     assert queue.depth == 1
 
 
-async def test_backoff_doubles_up_to_five_minutes_and_is_forgotten() -> None:
-    """Each failure waits longer within its jitter; success starts anew."""
+async def test_backoff_doubles_up_to_five_minutes_and_is_reset() -> None:
+    """Each failure waits longer within its jitter; success resets it."""
     queue: KeyedQueue[str] = KeyedQueue(rng=random.Random(1))
     step = 0.5
     for _ in range(15):
@@ -86,7 +86,7 @@ async def test_backoff_is_per_key() -> None:
 
 
 async def test_every_waiting_worker_gets_a_key() -> None:
-    """Keys added together are spread over the workers that wait."""
+    """Keys added together are spread over the waiting workers."""
     queue: KeyedQueue[int] = KeyedQueue()
     workers = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(1)
@@ -96,8 +96,8 @@ async def test_every_waiting_worker_gets_a_key() -> None:
     assert queue.working == 3
 
 
-async def test_a_cancelled_worker_loses_no_key() -> None:
-    """A worker that goes away just as a key comes leaves it in line."""
+async def test_a_canceled_worker_loses_no_key() -> None:
+    """A worker that is canceled just as a key arrives leaves it in the queue."""
     queue: KeyedQueue[str] = KeyedQueue()
     worker = asyncio.create_task(queue.get())
     await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""Writing outcomes down."""
+"""Writing outcomes to the status, and events."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FINE = Outcome(Verdict("True", "Ready", "fine"))
 STUCK = Outcome(Verdict("False", "AccessDenied", "ask"), stalled=True)
 
 
-class World:
-    """An API server, a cache that is told when to catch up, and a reporter."""
+class ReporterHarness:
+    """An API server, a cache that updates on request, and a reporter."""
 
     def __init__(self, **fields: Any) -> None:
         self.api = FakeApi()
@@ -61,59 +61,59 @@ class World:
             if resource == "events"
         ]
 
-    async def passed(self, outcome: Outcome) -> None:
+    async def report(self, outcome: Outcome) -> None:
         seen = self.reporter.read_status(KEY)
         self.clock.seconds += 10
         await self.reporter.report(KEY, seen, outcome)
 
 
-async def test_one_write_per_pass_and_none_for_the_same() -> None:
-    """The first pass writes once, the second one nothing, also with a cache that lags."""
-    world = World()
-    await world.passed(FINE)
-    await world.passed(FINE)
-    world.catch_up()
-    await world.passed(FINE)
-    assert [verb for verb, _ in world.api.calls] == ["patch", "create"]
-    assert world.live["status"]["observedGeneration"] == 1
+async def test_one_write_per_reconcile_and_none_for_the_same() -> None:
+    """The first reconcile writes once, the second nothing, also with a cache that lags."""
+    harness = ReporterHarness()
+    await harness.report(FINE)
+    await harness.report(FINE)
+    harness.catch_up()
+    await harness.report(FINE)
+    assert [verb for verb, _ in harness.api.calls] == ["patch", "create"]
+    assert harness.live["status"]["observedGeneration"] == 1
 
 
 async def test_the_write_is_guarded_by_uid_and_version() -> None:
-    """What the report was computed from is what it is written over."""
-    world = World()
-    await world.passed(FINE)
-    assert world.api.patches[0]["metadata"] == {"uid": "uid-a", "resourceVersion": "1"}
+    """A report is written over the version that it was computed from."""
+    harness = ReporterHarness()
+    await harness.report(FINE)
+    assert harness.api.patches[0]["metadata"] == {"uid": "uid-a", "resourceVersion": "1"}
 
 
 async def test_a_lagging_cache_does_not_bring_back_an_old_status() -> None:
-    """Our own write counts before the cache shows it: back to the old state is a real write."""
-    world = World()
-    await world.passed(FINE)
-    world.catch_up()
-    await world.passed(STUCK)
-    await world.passed(FINE)
-    assert [row["type"] for row in world.live["status"]["conditions"]] == ["Ready"]
-    assert world.live["status"]["conditions"][0]["status"] == "True"
-    assert not [verb for verb, _ in world.api.calls if verb == "get"]
+    """Our own write counts before the cache has it: returning to the old state is a real write."""
+    harness = ReporterHarness()
+    await harness.report(FINE)
+    harness.catch_up()
+    await harness.report(STUCK)
+    await harness.report(FINE)
+    assert [row["type"] for row in harness.live["status"]["conditions"]] == ["Ready"]
+    assert harness.live["status"]["conditions"][0]["status"] == "True"
+    assert not [verb for verb, _ in harness.api.calls if verb == "get"]
 
 
 async def test_a_conflict_is_read_again() -> None:
-    """Somebody else's field survives our write."""
-    world = World()
-    world.write({**world.live, "status": {"theirs": 1}}, cached=False)
-    await world.passed(FINE)
-    assert world.live["status"]["theirs"] == 1
-    assert world.live["status"]["observedGeneration"] == 1
-    assert [verb for verb, _ in world.api.calls] == ["patch", "get", "patch", "create"]
+    """A field of another writer survives our write."""
+    harness = ReporterHarness()
+    harness.write({**harness.live, "status": {"theirs": 1}}, cached=False)
+    await harness.report(FINE)
+    assert harness.live["status"]["theirs"] == 1
+    assert harness.live["status"]["observedGeneration"] == 1
+    assert [verb for verb, _ in harness.api.calls] == ["patch", "get", "patch", "create"]
 
 
-async def test_endless_conflicts_are_an_error_of_the_pass() -> None:
-    """After some tries the pass is retried as a whole."""
-    world = World()
-    world.api.get = lambda *_: _resolved(world.live)  # type: ignore[assignment,method-assign]
-    world.api.faults = [Conflict(409, "Conflict", "m")] * 99
+async def test_endless_conflicts_fail_the_reconcile() -> None:
+    """After some tries the reconcile is retried as a whole."""
+    harness = ReporterHarness()
+    harness.api.get = lambda *_: _resolved(harness.live)  # type: ignore[assignment,method-assign]
+    harness.api.faults = [Conflict(409, "Conflict", "m")] * 99
     with pytest.raises(Retryable, match="StatusConflict"):
-        await world.passed(FINE)
+        await harness.report(FINE)
 
 
 async def _resolved(value: dict[str, Any]) -> dict[str, Any]:
@@ -121,122 +121,124 @@ async def _resolved(value: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_other_errors_go_to_the_controller() -> None:
-    """An unavailable server fails the pass, so that it is tried again."""
-    world = World()
-    world.api.faults = [Unavailable(503, "ServiceUnavailable", "m")]
+    """An unavailable server fails the reconcile, so that it is retried."""
+    harness = ReporterHarness()
+    harness.api.faults = [Unavailable(503, "ServiceUnavailable", "m")]
     with pytest.raises(Unavailable):
-        await world.passed(FINE)
+        await harness.report(FINE)
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
-async def test_a_gone_object_gets_no_report(is_cached: bool) -> None:
-    """Gone from the server or from the cache: nothing is written, nothing fails."""
-    world = World()
+async def test_a_deleted_object_gets_no_report(is_cached: bool) -> None:
+    """Deleted on the server or in the cache: nothing is written, nothing fails."""
+    harness = ReporterHarness()
     if not is_cached:
-        world.cache.clear()
-    world.api.objects.clear()
-    await world.passed(FINE)
-    assert not world.api.objects
+        harness.cache.clear()
+    harness.api.objects.clear()
+    await harness.report(FINE)
+    assert not harness.api.objects
 
 
 async def test_an_outcome_of_gone_writes_nothing() -> None:
-    """The pass saw that the object is gone."""
-    world = World()
-    await world.passed(Outcome.gone())
-    assert not world.api.calls
+    """The reconcile observed that the object is deleted."""
+    harness = ReporterHarness()
+    await harness.report(Outcome.gone())
+    assert not harness.api.calls
 
 
-async def test_an_object_gone_after_a_conflict_gets_no_report() -> None:
-    """Deleted between the conflict and the second look."""
-    world = World()
-    world.api.faults = [Conflict(409, "Conflict", "m")]
-    world.api.objects.clear()
-    await world.passed(FINE)
-    assert [verb for verb, _ in world.api.calls] == ["patch", "get"]
+async def test_an_object_deleted_after_a_conflict_gets_no_report() -> None:
+    """Deleted between the conflict and the second read."""
+    harness = ReporterHarness()
+    harness.api.faults = [Conflict(409, "Conflict", "m")]
+    harness.api.objects.clear()
+    await harness.report(FINE)
+    assert [verb for verb, _ in harness.api.calls] == ["patch", "get"]
 
 
 async def test_a_new_object_of_the_name_gets_no_report_for_the_old() -> None:
-    """What was found about the old uid is not said of the new one."""
-    world = World()
-    seen = world.reporter.read_status(KEY)
-    world.write(thing("a", uid="other"), cached=False)
-    await world.reporter.report(KEY, seen, FINE)
-    assert "status" not in world.live
-    world.catch_up()
-    await world.reporter.report(KEY, seen, FINE)
-    assert "status" not in world.live
+    """The outcome of the old uid is not written to the new one."""
+    harness = ReporterHarness()
+    seen = harness.reporter.read_status(KEY)
+    harness.write(thing("a", uid="other"), cached=False)
+    await harness.reporter.report(KEY, seen, FINE)
+    assert "status" not in harness.live
+    harness.catch_up()
+    await harness.reporter.report(KEY, seen, FINE)
+    assert "status" not in harness.live
 
 
-async def test_the_report_answers_for_what_was_there_before_the_pass() -> None:
-    """A new generation and a new request during the pass are left for the next pass."""
-    world = World()
-    seen = world.reporter.read_status(KEY)
-    changed = world.live
+async def test_the_report_is_about_the_object_before_the_reconcile() -> None:
+    """A new generation or request during the reconcile is left for the next one."""
+    harness = ReporterHarness()
+    seen = harness.reporter.read_status(KEY)
+    changed = harness.live
     changed["metadata"] |= {"generation": 2, "annotations": {ANNOTATIONS[0]: "go"}}
-    world.write(changed)
-    await world.reporter.report(KEY, seen, FINE)
-    assert world.live["status"]["observedGeneration"] == 1
-    assert "lastHandledReconcileAt" not in world.live["status"]
-    world.catch_up()
-    await world.passed(FINE)
-    assert world.live["status"]["observedGeneration"] == 2
-    assert world.live["status"]["lastHandledReconcileAt"] == "go"
+    harness.write(changed)
+    await harness.reporter.report(KEY, seen, FINE)
+    assert harness.live["status"]["observedGeneration"] == 1
+    assert "lastHandledReconcileAt" not in harness.live["status"]
+    harness.catch_up()
+    await harness.report(FINE)
+    assert harness.live["status"]["observedGeneration"] == 2
+    assert harness.live["status"]["lastHandledReconcileAt"] == "go"
 
 
-async def test_events_tell_of_transitions_only() -> None:
+async def test_events_report_transitions_only() -> None:
     """A new status or reason is an event, a new message is not."""
-    world = World()
+    harness = ReporterHarness()
     for outcome in (FINE, FINE, Outcome(Verdict("True", "Ready", "new text")), STUCK, STUCK, FINE):
-        await world.passed(outcome)
-        world.catch_up()
-    assert world.events == ["Ready", "AccessDenied", "Ready"]
-    weights = [obj["type"] for (kind, *_), obj in world.api.objects.items() if kind == "events"]
+        await harness.report(outcome)
+        harness.catch_up()
+    assert harness.events == ["Ready", "AccessDenied", "Ready"]
+    weights = [obj["type"] for (kind, *_), obj in harness.api.objects.items() if kind == "events"]
     assert weights == ["Normal", "Warning", "Normal"]
 
 
-async def test_progress_is_no_warning() -> None:
-    """Waiting for something is normal; failing is not."""
-    world = World()
-    await world.passed(Outcome(Verdict("False", "Validating", "m"), reconciling=True))
-    await world.passed(Outcome(Verdict("False", "PushFailed", "m"), reconciling=True, backoff=True))
-    weights = [obj["type"] for (kind, *_), obj in world.api.objects.items() if kind == "events"]
+async def test_progress_is_not_a_warning() -> None:
+    """Waiting is normal; failing is not."""
+    harness = ReporterHarness()
+    await harness.report(Outcome(Verdict("False", "Validating", "m"), reconciling=True))
+    await harness.report(
+        Outcome(Verdict("False", "PushFailed", "m"), reconciling=True, backoff=True)
+    )
+    weights = [obj["type"] for (kind, *_), obj in harness.api.objects.items() if kind == "events"]
     assert weights == ["Normal", "Warning"]
 
 
 @pytest.mark.scenario("A109")
-async def test_notices_come_with_a_transition_or_a_request() -> None:
+async def test_events_of_an_outcome_need_a_transition_or_a_request() -> None:
     """An outcome's own events are recorded when something changed, and once per request."""
-    world = World()
-    notice = OutcomeEvent("Normal", "SuspendedRequest", "asked while suspended")
-    outcome = replace(Outcome.suspended("m"), events=(notice,))
-    await world.passed(outcome)
-    await world.passed(outcome)
-    assert world.events == ["Suspended", "SuspendedRequest"]
-    asked = world.live
-    asked["metadata"]["annotations"] = {ANNOTATIONS[1]: "please"}
-    world.write(asked)
-    await world.passed(outcome)
-    world.catch_up()
-    await world.passed(outcome)
-    assert world.events == ["Suspended", "SuspendedRequest", "SuspendedRequest"]
-    assert world.live["status"]["lastHandledReconcileAt"] == "please"
+    harness = ReporterHarness()
+    event = OutcomeEvent("Normal", "SuspendedRequest", "asked while suspended")
+    outcome = replace(Outcome.suspended("m"), events=(event,))
+    await harness.report(outcome)
+    await harness.report(outcome)
+    assert harness.events == ["Suspended", "SuspendedRequest"]
+    annotated = harness.live
+    annotated["metadata"]["annotations"] = {ANNOTATIONS[1]: "please"}
+    harness.write(annotated)
+    await harness.report(outcome)
+    harness.catch_up()
+    await harness.report(outcome)
+    assert harness.events == ["Suspended", "SuspendedRequest", "SuspendedRequest"]
+    assert harness.live["status"]["lastHandledReconcileAt"] == "please"
 
 
-async def test_a_notice_that_stands_alone_needs_no_condition_to_change() -> None:
-    """It is recorded with the write that it belongs to, and not again."""
-    world = World()
-    await world.passed(Outcome.suspended("m"))
-    notice = OutcomeEvent("Normal", "Deployed", "revision 2 is ready", stands_alone=True)
-    outcome = replace(Outcome.suspended("m"), events=(notice,), fields={"revision": 2})
-    await world.passed(outcome)
-    await world.passed(outcome)
-    assert world.events == ["Suspended", "Deployed"]
+async def test_a_standalone_event_needs_no_transition() -> None:
+    """It is recorded with its status write, and not again."""
+    harness = ReporterHarness()
+    await harness.report(Outcome.suspended("m"))
+    event = OutcomeEvent("Normal", "Deployed", "revision 2 is ready", stands_alone=True)
+    outcome = replace(Outcome.suspended("m"), events=(event,), fields={"revision": 2})
+    await harness.report(outcome)
+    await harness.report(outcome)
+    assert harness.events == ["Suspended", "Deployed"]
 
 
 async def test_without_a_recorder_only_the_status_is_written() -> None:
     """Events are optional."""
-    world = World()
-    world.reporter = Reporter(world.api, THINGS, world.cache.get, field_manager="f")
-    await world.passed(FINE)
-    assert world.events == []
-    assert world.live["status"]["conditions"]
+    harness = ReporterHarness()
+    harness.reporter = Reporter(harness.api, THINGS, harness.cache.get, field_manager="f")
+    await harness.report(FINE)
+    assert harness.events == []
+    assert harness.live["status"]["conditions"]

@@ -24,12 +24,12 @@ OURS, FLUX = status.ANNOTATIONS
     ],
 )
 def test_the_newest_request_counts(annotations: dict[str, str], value: str | None) -> None:
-    """Times beat words, later times beat earlier ones, among words ours beats the foreign one."""
+    """Times win over other texts, later times over earlier ones; of texts ours wins."""
     assert status.newest_request(annotations) == value
 
 
 def test_a_request_is_pending_until_it_is_acknowledged() -> None:
-    """Pending means: the newest value is not the handled one."""
+    """Pending means that the newest value is not the handled one."""
     annotations = {OURS: "b"}
     assert status.pending_request({}, annotations) == "b"
     assert status.pending_request({"lastHandledReconcileAt": "a"}, annotations) == "b"
@@ -38,7 +38,7 @@ def test_a_request_is_pending_until_it_is_acknowledged() -> None:
 
 
 def test_only_the_request_annotations_are_read() -> None:
-    """Other annotations, and odd values, are not requests."""
+    """Other annotations, and invalid values, are not requests."""
     obj = {"metadata": {"annotations": {OURS: "a", FLUX: 5, "x": "y"}}}
     assert status.object_annotations(obj) == {OURS: "a"}
     assert status.object_annotations({"metadata": {"annotations": None}}) == {}

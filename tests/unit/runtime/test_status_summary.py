@@ -1,4 +1,4 @@
-"""The one summariser."""
+"""The status summary that every controller shares."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BUSY = Outcome(Verdict("False", "Validating", "soon"), reconciling=True)
 STUCK = Outcome(Verdict("False", "AccessDenied", "ask"), stalled=True)
 
 
-def after(
+def status_after(
     old: dict[str, Any], outcome: Outcome, *, seconds: float = 0, generation: int = 1, **more: Any
 ) -> dict[str, Any]:
-    """The status after one more pass."""
+    """The status after one more reconcile."""
     now = START + timedelta(seconds=seconds)
     return status.build_status(old, outcome, generation=generation, now=now, **more)
 
@@ -35,7 +35,7 @@ def types(status: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.scenario("A108")
 @pytest.mark.parametrize(
-    ("outcome", "said", "judgement"),
+    ("outcome", "statuses", "judgement"),
     [
         (FINE, {"Ready": "True"}, "Current"),
         (BUSY, {"Ready": "False", "Reconciling": "True"}, "InProgress"),
@@ -44,13 +44,13 @@ def types(status: dict[str, Any]) -> dict[str, str]:
         (replace(FINE, reconciling=True), {"Ready": "True", "Reconciling": "True"}, "InProgress"),
     ],
 )
-def test_kstatus_reads_what_was_meant(
-    outcome: Outcome, said: dict[str, str], judgement: str
+def test_kstatus_reads_the_intended_state(
+    outcome: Outcome, statuses: dict[str, str], judgement: str
 ) -> None:
-    """Ready always, Reconciling or Stalled only while True, and the reader understands."""
-    for old in ({}, after({}, FINE), after({}, BUSY), after({}, STUCK)):
-        status = after(old, outcome)
-        assert types(status) == said
+    """Ready always, Reconciling or Stalled only while True, and kstatus agrees."""
+    for old in ({}, status_after({}, FINE), status_after({}, BUSY), status_after({}, STUCK)):
+        status = status_after(old, outcome)
+        assert types(status) == statuses
         assert kstatus.judge(1, status) == judgement
         assert kstatus.judge(2, status) == "InProgress"
 
@@ -61,9 +61,9 @@ def test_kstatus_reads_what_was_meant(
     [(FINE, "True", "Current"), (STUCK, "False", "InProgress"), (None, "Unknown", "InProgress")],
 )
 def test_suspended_keeps_the_last_ready(old: Outcome | None, status: str, judgement: str) -> None:
-    """A suspended object says Suspended and keeps the status it had."""
-    before = after({}, old) if old else {}
-    new = after(before, Outcome.suspended("by spec.suspend"), seconds=9)
+    """A suspended object has reason Suspended and keeps its last status."""
+    before = status_after({}, old) if old else {}
+    new = status_after(before, Outcome.suspended("by spec.suspend"), seconds=9)
     assert types(new) == {"Ready": status}
     assert new["conditions"][0]["reason"] == "Suspended"
     assert kstatus.judge(1, new) == judgement
@@ -72,39 +72,39 @@ def test_suspended_keeps_the_last_ready(old: Outcome | None, status: str, judgem
 
 
 @pytest.mark.scenario("A109")
-def test_a_hundred_equal_passes_write_nothing() -> None:
-    """Transition times are stable and a pass that finds the same is no patch."""
+def test_a_hundred_equal_reconciles_write_nothing() -> None:
+    """Transition times are stable, and an equal outcome is no patch."""
     annotations = {ANNOTATIONS[0]: "go"}
     outcome = replace(FINE, fields={"objects": 3, "nested": {"a": [1]}})
-    first = after({}, outcome, annotations=annotations)
+    first = status_after({}, outcome, annotations=annotations)
     for seconds in range(1, 101):
-        again = after(first, outcome, seconds=seconds, annotations=annotations)
+        again = status_after(first, outcome, seconds=seconds, annotations=annotations)
         assert status.status_patch(first, again) is None
     assert first["lastHandledReconcileAt"] == "go"
 
 
-def test_no_terminal_obeys_a_message() -> None:
-    """Control characters, NUL included, are shown as escapes; line feeds stay."""
-    status = after({}, Outcome(Verdict("False", "PushRejected", "no\x00w\x1b[2J\nend")))
+def test_control_characters_in_a_message_are_escaped() -> None:
+    """NUL included; line feeds stay."""
+    status = status_after({}, Outcome(Verdict("False", "PushRejected", "no\x00w\x1b[2J\nend")))
     (ready,) = status["conditions"]
     assert ready["message"] == "no\\u0000w\\u001b[2J\nend"
 
 
-def test_transition_time_moves_with_the_status_only() -> None:
-    """A new reason keeps the time, a new status moves it."""
-    first = after({}, FINE)
-    second = after(first, replace(FINE, ready=Verdict("True", "Idle", "x")), seconds=5)
-    third = after(second, BUSY, seconds=9)
+def test_transition_time_changes_with_the_status_only() -> None:
+    """A new reason keeps the time, a new status changes it."""
+    first = status_after({}, FINE)
+    second = status_after(first, replace(FINE, ready=Verdict("True", "Idle", "x")), seconds=5)
+    third = status_after(second, BUSY, seconds=9)
     times = [row["conditions"][0]["lastTransitionTime"] for row in (first, second)]
     assert times == ["2026-01-01T00:00:00Z"] * 2
     assert third["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:09Z"
 
 
 def test_conditions_and_fields_that_are_not_named_stay() -> None:
-    """A failing pass says nothing about the rest of the status and leaves it."""
+    """A failed reconcile leaves the rest of the status unchanged."""
     gate = Condition("ResourcesResolved", "True", "AllResolved", "3 types")
-    good = after({}, replace(FINE, conditions=(gate,), fields={"objects": 3, "error": "x"}))
-    bad = after(good, replace(BUSY, fields={"error": None}), generation=2, seconds=5)
+    good = status_after({}, replace(FINE, conditions=(gate,), fields={"objects": 3, "error": "x"}))
+    bad = status_after(good, replace(BUSY, fields={"error": None}), generation=2, seconds=5)
     assert types(bad)["ResourcesResolved"] == "True"
     assert bad["objects"] == 3
     assert "error" not in bad
@@ -113,11 +113,11 @@ def test_conditions_and_fields_that_are_not_named_stay() -> None:
     assert bad["observedGeneration"] == 2
 
 
-def test_a_withdrawn_condition_goes() -> None:
-    """A condition that no longer applies can be taken back."""
+def test_a_withdrawn_condition_is_removed() -> None:
+    """A condition that no longer applies can be removed."""
     gate = Condition("Degraded", "True", "Slow", "")
-    status = after({}, replace(FINE, conditions=(gate,)))
-    assert types(after(status, replace(FINE, withdrawn=frozenset({"Degraded"})))) == {
+    status = status_after({}, replace(FINE, conditions=(gate,)))
+    assert types(status_after(status, replace(FINE, withdrawn=frozenset({"Degraded"})))) == {
         "Ready": "True"
     }
 
@@ -126,15 +126,15 @@ def test_a_withdrawn_condition_goes() -> None:
     "rows",
     [None, "x", [None, 5, {}], [{"type": "Ready", "status": "Maybe"}], [{"type": 5}]],
 )
-def test_a_malformed_status_is_put_right(rows: object) -> None:
-    """What others broke in the status does not stop a pass."""
-    assert types(after({"conditions": rows}, FINE)) == {"Ready": "True"}
+def test_a_malformed_status_is_corrected(rows: object) -> None:
+    """Invalid status fields of other writers do not fail a reconcile."""
+    assert types(status_after({"conditions": rows}, FINE)) == {"Ready": "True"}
 
 
 def test_a_message_carries_no_credential() -> None:
     """Condition messages are redacted and cut."""
     outcome = Outcome(Verdict("False", "AuthFailed", "https://u:p4ss@h/x refused " + "y" * 9000))
-    [row] = after({}, outcome)["conditions"]
+    [row] = status_after({}, outcome)["conditions"]
     assert "p4ss" not in row["message"]
     assert len(row["message"]) <= 4096
 
@@ -158,19 +158,21 @@ def test_a_message_carries_no_credential() -> None:
         ({"a": [{"x": 1}]}, {"a": [{"x": 1, "y": None}]}, None),
     ],
 )
-def test_the_patch_says_the_difference_only(
+def test_the_patch_has_only_the_difference(
     old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any] | None
 ) -> None:
-    """Equal is None, gone is null, lists are replaced whole."""
+    """Equal is None, removed is null, lists are replaced whole."""
     assert status.status_patch(old, new) == patch
 
 
-def test_transitions_are_what_was_not_said_before() -> None:
-    """A new message is no transition; a new reason is."""
-    first = after({}, FINE)
+def test_transitions_are_new_statuses_or_reasons() -> None:
+    """A new message is not a transition."""
+    first = status_after({}, FINE)
     assert status.transitions({}, first) == {("Ready", "True", "Ready")}
-    assert not status.transitions(first, after(first, Outcome(Verdict("True", "Ready", "new"))))
-    assert status.transitions(first, after(first, STUCK)) == {
+    assert not status.transitions(
+        first, status_after(first, Outcome(Verdict("True", "Ready", "new")))
+    )
+    assert status.transitions(first, status_after(first, STUCK)) == {
         ("Ready", "False", "AccessDenied"),
         ("Stalled", "True", "AccessDenied"),
     }

@@ -1,4 +1,4 @@
-"""What went wrong is a Warning event, in every capability; progress and recovery are not."""
+"""Failures are Warning events in every capability; progress and recovery are not."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ PROGRESS = {
 def _weights(outcome: Outcome) -> list[str]:
     assert outcome.ready is not None
     new = status.build_status({}, outcome, generation=1, now=NOW)
-    found = reporter.condition_events({}, new, outcome)
-    return [notice.weight for notice in found if notice.reason == outcome.ready.reason]
+    events = reporter.condition_events({}, new, outcome)
+    return [event.weight for event in events if event.reason == outcome.ready.reason]
 
 
 @pytest.mark.parametrize("what", FAILURES)
 def test_a_failure_is_a_warning(what: str) -> None:
-    """Also where it is tried again without anybody doing anything."""
+    """Also if it is retried automatically."""
     assert _weights(FAILURES[what]) == ["Warning"]
 
 
 @pytest.mark.parametrize("what", PROGRESS)
-def test_progress_is_not(what: str) -> None:
-    """What is on its way needs nobody."""
+def test_progress_is_not_a_warning(what: str) -> None:
+    """It needs no action."""
     assert _weights(PROGRESS[what]) == ["Normal"]

@@ -1,4 +1,4 @@
-"""Outcomes that say more than Ready does, and those that say nothing."""
+"""Outcomes whose Stalled or Reconciling has a reason of its own, and postponed reconciles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reasons(outcome: Outcome) -> dict[str, str]:
 
 
 def test_stalled_and_reconciling_may_have_a_reason_of_their_own() -> None:
-    """Ready says what does not work, the other says why."""
+    """Ready reports what fails, the other condition why."""
     stalled = Outcome(FAILED, stalled=True, because="AuthFailed")
     assert _reasons(stalled) == {"Ready": "CloneFailed", "Stalled": "AuthFailed"}
     busy = Outcome(FAILED, reconciling=True, because="Reconciling")
@@ -27,8 +27,8 @@ def test_stalled_and_reconciling_may_have_a_reason_of_their_own() -> None:
     assert _reasons(plain) == {"Ready": "CloneFailed", "Stalled": "CloneFailed"}
 
 
-def test_a_postponed_pass_reports_nothing_and_comes_back() -> None:
-    """It looked at nothing, so there is nothing to say."""
+def test_a_postponed_reconcile_reports_nothing_and_is_requeued() -> None:
+    """It observed nothing, so it has no status to report."""
     later = Outcome.postponed(1.5)
     assert later.is_gone
     assert later.requeue_after == 1.5

@@ -1,4 +1,4 @@
-"""The order of work."""
+"""The order of keys in the work queue."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from windlass.objects.names import Key
 from windlass.runtime.queue import KeyOrder
 
 
-def taken(line: KeyOrder[str], now: float = 0.0) -> list[str]:
-    """Everything the line hands out now."""
+def take_all(line: KeyOrder[str], now: float = 0.0) -> list[str]:
+    """Every key that the order returns now."""
     keys = []
     while (key := line.take(now)) is not None:
         keys.append(key)
@@ -17,82 +17,82 @@ def taken(line: KeyOrder[str], now: float = 0.0) -> list[str]:
 
 
 def test_keys_come_out_in_the_order_they_came_in() -> None:
-    """A line is first in, first out."""
+    """First in, first out."""
     line: KeyOrder[str] = KeyOrder()
     for key in "cab":
         line.add(key)
-    assert taken(line) == ["c", "a", "b"]
+    assert take_all(line) == ["c", "a", "b"]
 
 
 def test_a_waiting_key_is_added_once() -> None:
-    """Ten changes before a pass are one pass."""
+    """Ten changes before a reconcile are one reconcile."""
     line: KeyOrder[str] = KeyOrder()
     for _ in range(10):
         line.add("a")
-    assert taken(line) == ["a"]
+    assert take_all(line) == ["a"]
 
 
 def test_a_key_added_while_worked_on_runs_once_more_after() -> None:
-    """A change during a pass is seen by exactly one further pass, never by a parallel one."""
+    """A change during a reconcile leads to exactly one more, never to a parallel one."""
     line: KeyOrder[str] = KeyOrder()
     line.add("a")
-    assert taken(line) == ["a"]
+    assert take_all(line) == ["a"]
     line.add("a")
     line.add("a")
-    assert taken(line) == []
+    assert take_all(line) == []
     line.done("a")
-    assert taken(line) == ["a"]
+    assert take_all(line) == ["a"]
     line.done("a")
-    assert taken(line) == []
+    assert take_all(line) == []
 
 
 def test_a_key_that_runs_again_goes_to_the_end() -> None:
-    """A busy key does not push out the others."""
+    """A busy key does not starve the others."""
     line: KeyOrder[str] = KeyOrder()
     line.add("busy")
     line.take(0)
     line.add("other")
     line.add("busy")
     line.done("busy")
-    assert taken(line) == ["other", "busy"]
+    assert take_all(line) == ["other", "busy"]
 
 
 @pytest.mark.parametrize("dues", [(5, 9), (9, 5)])
 def test_the_earliest_of_two_delays_wins(dues: tuple[float, float]) -> None:
-    """A key has one due time, the earliest anybody wished for."""
+    """A key has one due time, the earliest that was requested."""
     line: KeyOrder[str] = KeyOrder()
     for due in dues:
         line.add_at("a", due)
     assert line.next_due() == 5
-    assert taken(line, 4.9) == []
-    assert taken(line, 5) == ["a"]
+    assert take_all(line, 4.9) == []
+    assert take_all(line, 5) == ["a"]
     line.done("a")
-    assert taken(line, 100) == []
+    assert take_all(line, 100) == []
 
 
-def test_a_delay_outlives_a_pass_in_between() -> None:
-    """An immediate pass does not swallow a wish for a later one."""
+def test_a_delay_outlives_a_reconcile_in_between() -> None:
+    """An immediate reconcile does not cancel a later one."""
     line: KeyOrder[str] = KeyOrder()
     line.add_at("a", 5)
     line.add("a")
-    assert taken(line, 1) == ["a"]
+    assert take_all(line, 1) == ["a"]
     line.done("a")
-    assert taken(line, 5) == ["a"]
+    assert take_all(line, 5) == ["a"]
 
 
 def test_a_key_due_while_worked_on_runs_after() -> None:
-    """A due time that comes during a pass is honoured after it."""
+    """A due time during a reconcile is honored after it."""
     line: KeyOrder[str] = KeyOrder()
     line.add("a")
     line.add_at("a", 5)
     line.take(0)
-    assert taken(line, 6) == []
+    assert take_all(line, 6) == []
     line.done("a")
-    assert taken(line, 7) == ["a"]
+    assert take_all(line, 7) == ["a"]
 
 
-def test_many_earlier_wishes_leave_no_heap_behind() -> None:
-    """Ever earlier due times of one key do not pile up."""
+def test_ever_earlier_delays_do_not_grow_the_heap() -> None:
+    """One key has one entry."""
     line: KeyOrder[str] = KeyOrder()
     for due in range(10_000, 0, -1):
         line.add_at("a", due)
@@ -101,19 +101,19 @@ def test_many_earlier_wishes_leave_no_heap_behind() -> None:
     assert line.delayed == 1
 
 
-def test_giving_back_what_nobody_took_is_an_error() -> None:
-    """A worker cannot give back a key it does not have."""
+def test_returning_a_key_that_was_not_taken_is_an_error() -> None:
+    """A worker cannot return a key it does not hold."""
     with pytest.raises(KeyError):
         KeyOrder[str]().done("a")
 
 
 def test_namespaces_take_turns() -> None:
-    """Many keys of one namespace delay the key of another by one; its own stay in order."""
+    """Many keys of one namespace delay another's key by one; keys of a namespace stay in order."""
     order: KeyOrder[Key] = KeyOrder()
     for number in range(3):
         order.add(Key("many", str(number)))
     order.add(Key("few", "0"))
     order.add(Key("few", "1"))
-    taken = [order.take(0.0) for _ in range(5)]
-    assert [str(key) for key in taken] == ["many/0", "few/0", "many/1", "few/1", "many/2"]
+    take_all = [order.take(0.0) for _ in range(5)]
+    assert [str(key) for key in take_all] == ["many/0", "few/0", "many/1", "few/1", "many/2"]
     assert order.depth == 0
