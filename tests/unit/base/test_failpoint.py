@@ -1,4 +1,4 @@
-"""Failpoints trip only where they were armed."""
+"""Failpoints act only where they were armed."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_kill_ends_the_process_at_the_named_visit() -> None:
 
 
 @pytest.mark.parametrize(("action", "text"), [("error", "Errno 5"), ("full", "Errno 28")])
-def test_errors_look_like_the_machines_own(action: str, text: str) -> None:
-    """A tripped place raises the OSError that a broken disk would."""
+def test_errors_are_those_of_the_operating_system(action: str, text: str) -> None:
+    """An armed failpoint raises the OSError of a broken disk."""
     assert text in _run({"WINDLASS_FAILPOINTS": f"here.before={action}"}).stderr
 
 
-def test_visited_places_are_listed(tmp_path: Path) -> None:
-    """A learning run names every place it passed."""
+def test_visited_failpoints_are_listed(tmp_path: Path) -> None:
+    """A recording run names every failpoint that it passed."""
     log = tmp_path / "places"
     _run({"WINDLASS_FAILPOINT_LOG": str(log)})
     assert log.read_text().split() == ["here.before"] * 3
 
 
-def test_a_misspelt_action_is_refused() -> None:
-    """A typing error must not silently test nothing."""
+def test_a_misspelled_action_is_refused() -> None:
+    """A typo must not silently test nothing."""
     assert "is not name=kill|error|full" in _run({"WINDLASS_FAILPOINTS": "a=explode"}).stderr

@@ -73,7 +73,7 @@ def _names(namespace: str, host: str, count: int) -> list[str]:
 
 
 async def test_a_namespace_alone_may_use_every_slot() -> None:
-    """Nothing is reserved for namespaces that ask for nothing."""
+    """Nothing is reserved for idle namespaces."""
     calls = Calls(FairSlots(8, 8))
     await calls.start(*_names("a", "h", 12))
     assert len(calls.running) == 8
@@ -83,7 +83,7 @@ async def test_a_namespace_alone_may_use_every_slot() -> None:
 
 
 async def test_a_host_has_no_more_calls_than_allowed() -> None:
-    """A crowded host delays no call to another one, or to none."""
+    """A host at its limit delays no call to another one, or to none."""
     calls = Calls(FairSlots(8, 2))
     await calls.start(*_names("a", "slow", 5), "a@quick/0", "a@/0")
     assert calls.running == ["a@slow/0", "a@slow/1", "a@quick/0", "a@/0"]
@@ -113,8 +113,8 @@ async def test_of_equal_namespaces_the_host_with_the_fewest_calls_is_next() -> N
 
 
 @pytest.mark.parametrize("per_host", [4, 99])
-async def test_a_waiting_namespace_takes_a_slot_from_the_richest(per_host: int) -> None:
-    """From the call that began last of those that ran long enough, one for each that waits."""
+async def test_a_waiting_namespace_takes_a_slot_from_the_one_with_the_most(per_host: int) -> None:
+    """From the newest call of those that ran long enough, one for each waiting call."""
     calls = Calls(FairSlots(4, per_host))
     await calls.start("a@h/0", "a@h/1")
     await asyncio.sleep(1)
@@ -132,8 +132,8 @@ async def test_a_waiting_namespace_takes_a_slot_from_the_richest(per_host: int) 
     await calls.cancel_all()
 
 
-async def test_a_call_runs_for_a_while_before_it_loses_its_slot() -> None:
-    """Who waits for a slot of calls that just began gets one as soon as that while is over."""
+async def test_a_call_keeps_its_slot_for_a_minimum_time() -> None:
+    """A call that waits for a slot of new calls gets one as soon as that time is over."""
     calls = Calls(FairSlots(2, 2))
     await calls.start("a@h/0", "a@h/1", "b@h/0")
     await asyncio.sleep(MIN_SECONDS - 0.1)
@@ -144,7 +144,7 @@ async def test_a_call_runs_for_a_while_before_it_loses_its_slot() -> None:
 
 
 async def test_local_calls_keep_their_slots() -> None:
-    """Work on local stores ends by itself, and a second start would only cost more."""
+    """Work on local stores ends by itself, and a restart would only cost more."""
     calls = Calls(FairSlots(2, 2))
     await calls.start("a@/0", "a@/1", "b@h/0")
     await asyncio.sleep(1000)
@@ -152,8 +152,8 @@ async def test_local_calls_keep_their_slots() -> None:
     await calls.cancel_all()
 
 
-async def test_canceled_calls_leave_no_slot_behind() -> None:
-    """In line and with a slot; also in the moment between the two."""
+async def test_canceled_calls_release_their_slots() -> None:
+    """While waiting, with a slot, and between the two."""
     slots = FairSlots(1, 1)
     calls = Calls(slots)
     await calls.start("a@h/0", "a@h/1", "b@h/0")
@@ -169,8 +169,8 @@ async def test_canceled_calls_leave_no_slot_behind() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "y", ""])), max_size=40))
-def test_the_bounds_hold_and_every_call_gets_its_turn(wants: list[tuple[str, str]]) -> None:
-    """Whoever comes in whatever order, with calls that end by themselves."""
+def test_the_bounds_hold_and_every_call_gets_a_slot(requests: list[tuple[str, str]]) -> None:
+    """For calls in any order that end by themselves."""
 
     async def run() -> None:
         slots, now, most, done = FairSlots(4, 2, min_seconds=0.0), {"x": 0, "y": 0, "": 0}, 0, 0
@@ -191,10 +191,10 @@ def test_the_bounds_hold_and_every_call_gets_its_turn(wants: list[tuple[str, str
                     return
 
         async with asyncio.TaskGroup() as group:
-            for namespace, host in wants:
+            for namespace, host in requests:
                 with namespace_context(namespace):
                     group.create_task(call(host))
-        assert done == len(wants)
+        assert done == len(requests)
         assert not slots._running
         assert not slots._waiting
 

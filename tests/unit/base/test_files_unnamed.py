@@ -14,10 +14,10 @@ def test_content_is_read_again_and_again_and_has_no_name() -> None:
     opened = files.anonymous_file(content)
     try:
         assert os.pread(opened, len(content) + 1, 0) == content
-        place = Path(f"/proc/self/fd/{opened}")
-        assert place.read_bytes() == content
-        assert place.read_bytes() == content
-        assert not place.readlink().exists()
+        fd_path = Path(f"/proc/self/fd/{opened}")
+        assert fd_path.read_bytes() == content
+        assert fd_path.read_bytes() == content
+        assert not fd_path.readlink().exists()
         assert not os.get_inheritable(opened)
     finally:
         os.close(opened)

@@ -10,8 +10,8 @@ import pytest
 from windlass.base.safe_directory import SafeDirectory
 
 
-def test_a_file_is_made_with_the_directories_above_it(tmp_path: Path) -> None:
-    """What was written is read back, and nothing temporary stays."""
+def test_a_file_is_created_with_its_parent_directories(tmp_path: Path) -> None:
+    """Written content is read back, and no temporary file stays."""
     below = SafeDirectory(tmp_path / "root")
     below.write("a/b/c.yaml", b"one")
     below.write("a/b/c.yaml", b"two")
@@ -20,14 +20,14 @@ def test_a_file_is_made_with_the_directories_above_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../x", "/x", "a//b", ".", "", "a/./b"])
-def test_paths_that_lead_elsewhere_are_refused(tmp_path: Path, path: str) -> None:
-    """Refused before anything is opened."""
+def test_paths_outside_the_root_are_refused(tmp_path: Path, path: str) -> None:
+    """Before anything is opened."""
     with pytest.raises(ValueError, match="not a path below"):
         SafeDirectory(tmp_path).write(path, b"x")
 
 
 def test_a_symlinked_directory_is_not_followed(tmp_path: Path) -> None:
-    """A link that somebody put in the way makes the write fail, not land elsewhere."""
+    """A link in the path makes the write fail."""
     outside = tmp_path / "outside"
     outside.mkdir()
     root = tmp_path / "root"
@@ -63,7 +63,7 @@ def test_removing_the_last_file_removes_empty_directories(tmp_path: Path) -> Non
 
 
 def test_reading_is_bounded(tmp_path: Path) -> None:
-    """A huge file is cut one byte past the limit, so that it shows."""
+    """A huge file is cut one byte past the limit, so that the caller notices."""
     below = SafeDirectory(tmp_path)
     below.write("big", b"x" * 100)
     content = below.read("big", limit=10)
@@ -72,7 +72,7 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
-    """Reading does not wait for a writer that never comes, and a pipe is no file to list."""
+    """Reading does not wait for a writer, and a pipe is not listed as a file."""
     os.mkfifo(tmp_path / "pipe")
     below = SafeDirectory(tmp_path)
     with pytest.raises(OSError, match="not a plain file"):

@@ -1,4 +1,4 @@
-"""Work in threads, and cancelling who waits for it."""
+"""Work in threads, and canceling the task that waits for it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from windlass.base import tasks
 
 
-async def test_the_answer_of_a_thread_comes_back() -> None:
+async def test_the_result_of_a_thread_is_returned() -> None:
     """With its arguments."""
     assert await tasks.run_in_thread(divmod, 7, 2) == (3, 1)
 
 
-async def test_a_cancelled_waiter_waits_for_the_end() -> None:
-    """However often: what the thread makes is made by then, so it can be removed."""
-    begun, may_end, made = threading.Event(), threading.Event(), list[str]()
+async def test_a_canceled_waiter_waits_for_the_thread() -> None:
+    """However often it is canceled: what the thread creates exists by then and can be removed."""
+    begun, may_end, created = threading.Event(), threading.Event(), list[str]()
 
     def work() -> None:
         begun.set()
         may_end.wait(10)
-        made.append("file")
+        created.append("file")
 
     waiting = asyncio.create_task(tasks.run_in_thread(work))
     await asyncio.to_thread(begun.wait, 10)
@@ -33,24 +33,24 @@ async def test_a_cancelled_waiter_waits_for_the_end() -> None:
     may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert made == ["file"]
+    assert created == ["file"]
 
 
-def test_a_loop_that_ends_waits_too() -> None:
-    """Also where nobody waits for the waiter, it removes what the thread made."""
-    begun, may_end, made = threading.Event(), threading.Event(), list[str]()
+def test_a_closing_loop_waits_for_the_thread() -> None:
+    """A waiter that is not awaited itself still removes what the thread created."""
+    begun, may_end, created = threading.Event(), threading.Event(), list[str]()
     forgotten: list[asyncio.Task[None]] = []
 
     def work() -> None:
         begun.set()
         may_end.wait(10)
-        made.append("file")
+        created.append("file")
 
     async def waiter() -> None:
         try:
             await tasks.run_in_thread(work)
         finally:
-            made.clear()
+            created.clear()
 
     async def main() -> None:
         forgotten.append(asyncio.create_task(waiter()))
@@ -58,4 +58,4 @@ def test_a_loop_that_ends_waits_too() -> None:
         asyncio.get_running_loop().call_later(0.02, may_end.set)
 
     asyncio.run(main())
-    assert made == []
+    assert created == []
