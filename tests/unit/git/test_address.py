@@ -1,4 +1,4 @@
-"""Names that lead to the machine itself are not followed."""
+"""Names that resolve to the machine itself are refused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from windlass.git.errors import GitError
 from windlass.git.settings import GitSettings
 
 
-def _answers(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
+def _answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
-        return [(2, 1, 6, "", (each, 443)) for each in found]
+        return [(2, 1, 6, "", (each, 443)) for each in addresses]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
@@ -50,7 +50,7 @@ async def test_cluster_and_public_addresses_pass(
 async def test_settings_refuse_further_addresses(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Blocks of the settings count like this machine's own addresses; listing allows a host."""
+    """Blocks of the settings count like this machine's own addresses; a listed host is allowed."""
     _answers(monkeypatch, where)
     settings = GitSettings(refused_cidrs=("10.0.0.0/8", "fd00::/8"))
     with pytest.raises(GitError) as caught:
@@ -84,12 +84,12 @@ async def test_the_api_server_is_refused_with_its_port(monkeypatch: pytest.Monke
     ],
 )
 def test_a_listed_host_may_name_its_port(listed: str, host: str, port: int, allowed: bool) -> None:
-    """Without a port every port is meant, with one only that."""
+    """Without a port every port is allowed, with one only that port."""
     assert GitSettings(insecure_hosts=frozenset({listed})).allows_insecure(host, port) == allowed
 
 
 async def test_unknown_names_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name without an answer may have one later."""
+    """A name that does not resolve may do so later."""
 
     def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
         raise socket.gaierror(-2, "Name or service not known")
@@ -100,7 +100,7 @@ async def test_unknown_names_are_unavailable(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.reason == "Unavailable"
 
 
-def test_literals_are_recognised() -> None:
+def test_literals_are_recognized() -> None:
     """Addresses need no pinning."""
     assert address.is_literal("10.0.0.1")
     assert address.is_literal("[2001:db8::1]")

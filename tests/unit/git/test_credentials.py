@@ -1,4 +1,4 @@
-"""Secrets become credentials, and nothing of them shows."""
+"""Secrets become credentials, and no value of them is printed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ VALUE = "hunter2-value"
 
 @pytest.mark.parametrize("key", ["ssh-privatekey", "identity", "sshPrivateKey"])
 def test_an_ssh_key_comes_first(key: str) -> None:
-    """Beside a key, `password` is its passphrase unless `ssh-password` is there."""
+    """Beside a key, `password` is its passphrase unless `ssh-password` is set."""
     data = {key: b"KEY", "password": b"p", "username": b"u", "known_hosts": b"h k v", "token": b"t"}
-    found = credentials.from_secret(data)
-    assert (found.ssh_key, found.ssh_passphrase, found.known_hosts) == (b"KEY\n", "p", b"h k v")
-    assert found.basic is None
+    parsed = credentials.from_secret(data)
+    assert (parsed.ssh_key, parsed.ssh_passphrase, parsed.known_hosts) == (b"KEY\n", "p", b"h k v")
+    assert parsed.basic is None
     assert credentials.from_secret(data | {"ssh-password": b"q\n"}).ssh_passphrase == "q"
 
 
@@ -61,13 +61,13 @@ def test_other_secrets_are_malformed_and_not_repeated(data: dict[str, bytes]) ->
 
 
 def test_missing_keys_are_named() -> None:
-    """Whoever wrote the Secret learns which keys would do."""
+    """The message lists the keys that would be accepted."""
     with pytest.raises(SecretMalformed, match=r"ssh-privatekey.*password.*bearerToken"):
         credentials.from_secret({"user": b"x"})
 
 
-def test_nothing_shows_and_fingerprints_tell_apart() -> None:
-    """A repr is silent; equal credentials share a fingerprint, others do not."""
+def test_a_repr_is_empty_and_fingerprints_differ() -> None:
+    """Equal credentials share a fingerprint, others do not."""
     one = Credentials(username="u", password=VALUE, proxy=Proxy("http://p:1", "u", VALUE))
     assert VALUE not in repr(one) + str(one) + one.fingerprint + repr(one.proxy)
     assert (
@@ -90,17 +90,17 @@ def test_values_are_redacted_while_in_use() -> None:
 
 def test_proxy_secret() -> None:
     """An address without a user, and user and password beside it."""
-    found = credentials.proxy_from_secret(
+    parsed = credentials.proxy_from_secret(
         {"address": b"http://p:3128/", "username": b"u", "password": b"w"}
     )
-    assert (found.address, found.username, found.password) == ("http://p:3128", "u", "w")
+    assert (parsed.address, parsed.username, parsed.password) == ("http://p:3128", "u", "w")
 
 
 @pytest.mark.parametrize(
     "address", [b"", b"p:3128", b"http://p", b"http://u:w@p:1", b"ftp://p:1", b"http://[:1"]
 )
 def test_other_proxies_are_malformed(address: bytes) -> None:
-    """A user in the address would show in configuration."""
+    """A user in the address would appear in configuration."""
     with pytest.raises(SecretMalformed, match="address"):
         credentials.proxy_from_secret({"address": address})
 

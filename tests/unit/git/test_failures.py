@@ -1,4 +1,4 @@
-"""A child's words become one of a closed set of reasons."""
+"""The output of a git child becomes one of a closed set of reasons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from windlass.git.errors import REASONS
 from windlass.git.format import failures
 
-WORDS = [
+OUTPUTS = [
     ("fatal: Authentication failed for 'https://h/a'", "", "AuthFailed"),
     ("fatal: could not read Username for 'http://h': terminal prompts disabled", "", "AuthFailed"),
     ("git@h: Permission denied (publickey).\nfatal: Could not read from remote", "", "AuthFailed"),
@@ -53,15 +53,15 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("stderr", "stdout", "reason"), WORDS)
-def test_words_have_a_reason(stderr: str, stdout: str, reason: str) -> None:
-    """The known texts of git, ssh and the common hosts are understood."""
+@pytest.mark.parametrize(("stderr", "stdout", "reason"), OUTPUTS)
+def test_known_output_has_a_reason(stderr: str, stdout: str, reason: str) -> None:
+    """The known texts of git, ssh and the common hosts are recognized."""
     assert failures.failure_reason(stderr, stdout) == reason
     assert reason in REASONS
 
 
 def test_readable_is_one_line_without_hints() -> None:
-    """Advice and repetition go; of long text the end is kept."""
+    """Advice and repetition are dropped; of long text the end is kept."""
     text = "remote: no\nremote: no\nhint: do this\n\nfatal: end\n"
     assert failures.readable_stderr(text) == "remote: no; fatal: end"
     assert failures.readable_stderr("a" * 50 + "\nend", limit=10).endswith("end")
@@ -70,7 +70,7 @@ def test_readable_is_one_line_without_hints() -> None:
 
 
 def test_a_changed_host_key_is_two_fingerprints() -> None:
-    """What was sent and what is expected, without the warning; else the words of ssh."""
+    """The one that was sent and the expected one, without the warning; else the text of ssh."""
     sent = "SHA256:" + "a" * 43
     warning = f"@@@@\n@ IDENTIFICATION HAS CHANGED! @\nThe key sent by the host is\n{sent}.\n"
     assert failures.host_key_message("h", ("SHA256:b",), warning) == (
@@ -84,7 +84,7 @@ def test_a_changed_host_key_is_two_fingerprints() -> None:
 
 @pytest.mark.parametrize("word", ["repository ", "load key ", "remote branch ", "index file "])
 def test_one_endless_line_is_judged_by_its_beginning(word: str) -> None:
-    """What a server makes git print cannot keep the process busy, nor hide the reason."""
+    """Output that a server causes cannot keep the process busy, nor hide the reason."""
     endless = word * ((1 << 20) // len(word))
     assert (
         failures.failure_reason(f"fatal: repository 'https://h/{'a' * 2048}' not found\n")

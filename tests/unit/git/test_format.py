@@ -16,7 +16,7 @@ BLOB = objects.blob_id(b"x")
 
 @pytest.mark.parametrize("name", ["main", "release/1.2", "a-b_c", "ünï", "a@b", "x" * 244])
 def test_ordinary_branches_pass(name: str) -> None:
-    """Names that git takes are taken."""
+    """Names that git accepts are accepted."""
     assert refs.branch_ref(name) == f"refs/heads/{name}"
 
 
@@ -27,13 +27,13 @@ def test_ordinary_branches_pass(name: str) -> None:
      "x" * 245],
 )  # fmt: skip
 def test_other_branches_are_refused(name: str) -> None:
-    """Options, revisions and lock files are no branch names."""
+    """Options, revisions and lock files are not branch names."""
     with pytest.raises(refs.RefRefused):
         refs.check_branch(name)
 
 
 def test_a_person_cannot_forge_a_header() -> None:
-    """Line breaks and brackets go; what is left empty becomes a name."""
+    """Line breaks and brackets are removed; an empty rest becomes a name."""
     person = clean_person("Eve\nauthor Bob <b@b>\x00", "e@x>\r\n")
     assert person == Person("Eveauthor Bob b@b", "e@x")
     assert clean_person(" .<>", "") == Person("unknown", "unknown")
@@ -48,7 +48,7 @@ def test_header_keeps_the_instant_in_utc() -> None:
 
 
 def test_tree_sorts_directories_as_git_does() -> None:
-    """`a.b` stands before directory `a`, which sorts as `a/`."""
+    """`a.b` comes before directory `a`, which sorts as `a/`."""
     entries = {
         b"a": objects.TreeEntry(objects.DIRECTORY, objects.EMPTY_TREE),
         b"a.b": objects.TreeEntry(objects.FILE, BLOB),
@@ -64,13 +64,13 @@ def test_tree_sorts_directories_as_git_does() -> None:
     "data", [b"100644 a\0short", b"100644", b"x\0" + b"0" * 20, b"9 a\0" + b"0" * 20]
 )
 def test_a_broken_tree_is_an_error(data: bytes) -> None:
-    """Cut or malformed bytes never parse to something."""
+    """Truncated or malformed bytes are never parsed."""
     with pytest.raises(ValueError):  # noqa: PT011
         objects.parse_tree(data)
 
 
 def test_empty_tree_has_its_known_id() -> None:
-    """The constant is what the function says."""
+    """The constant equals the computed id."""
     assert objects.object_id("tree", b"") == objects.EMPTY_TREE
 
 
@@ -80,13 +80,13 @@ def test_empty_tree_has_its_known_id() -> None:
      "a/.g\u200cit", ".git::$INDEX", "a\0b", "x/" * 200 + "y", "y" * 4097],
 )  # fmt: skip
 def test_paths_that_leave_or_hit_git_are_refused(path: str) -> None:
-    """No edit touches anything that is read as .git or lies outside."""
+    """No edit touches a path that is read as .git or lies outside."""
     with pytest.raises(objects.PathRefused):
         objects.split_path(path)
 
 
 def test_commit_bytes_have_gits_form() -> None:
-    """Headers and message stand where git puts them, and read back."""
+    """Headers and message are where git puts them, and are parsed back."""
     when = datetime.fromtimestamp(1700000000, UTC)
     person = Person("A U Thor", "a@example.org")
     data = objects.encode_commit(
@@ -123,7 +123,7 @@ def test_a_message_cannot_end_the_commit_early() -> None:
 
 
 def test_pack_holds_its_objects_and_checksums() -> None:
-    """Header, first object and both trailers are right."""
+    """Header, first object and both trailers are correct."""
     data = b"y" * 5000
     built = pack.build({objects.blob_id(data): ("blob", data)})
     assert built.pack[:12] == b"PACK\0\0\0\x02\0\0\0\x01"
@@ -134,13 +134,13 @@ def test_pack_holds_its_objects_and_checksums() -> None:
     assert built.name == f"pack-{built.pack[-20:].hex()}"
 
 
-def test_listing_knows_branches_default_and_format() -> None:
-    """Only branches are kept; HEAD tells the default; long ids tell SHA-256."""
+def test_a_listing_has_branches_default_and_format() -> None:
+    """Only branches are kept; HEAD is the default; long ids mean SHA-256."""
     one = "1" * 40
     text = f"ref: refs/heads/main\tHEAD\n{one}\tHEAD\n{one}\trefs/heads/main\n{one}\trefs/tags/v\n"
-    found = refs.parse_listing(text.encode())
-    assert found == refs.RefListing({"refs/heads/main": one}, "main")
-    assert (found.tip("main"), found.default_branch, found.tip("x")) == (one, "main", None)
+    listing = refs.parse_listing(text.encode())
+    assert listing == refs.RefListing({"refs/heads/main": one}, "main")
+    assert (listing.tip("main"), listing.default_branch, listing.tip("x")) == (one, "main", None)
     assert refs.parse_listing(b"").refs == {}
     long = refs.parse_listing(b"2" * 64 + b"\trefs/heads/main\n")
     assert (long.object_format, long.default_branch) == ("sha256", None)

@@ -1,4 +1,4 @@
-"""Remotes are taken apart once, and dangerous ones are refused without repeating them."""
+"""Remotes are parsed once, and dangerous ones are refused without repeating them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_refuses_what_is_dangerous_and_never_repeats_it(text: str) -> None:
-    """A refusal names the rule; the value may hold a password."""
+def test_dangerous_remotes_are_refused_and_never_repeated(text: str) -> None:
+    """The error names the rule; the value may contain a password."""
     with pytest.raises(RemoteRefused) as caught:
         Remote.parse(text)
     assert "hunter2" not in str(caught.value)
@@ -79,7 +79,7 @@ def test_refuses_what_is_dangerous_and_never_repeats_it(text: str) -> None:
     ],
 )
 def test_url_is_normal_and_parses_to_the_same_remote(text: str, url: str) -> None:
-    """What git is given is one spelling, and reading it again changes nothing."""
+    """Git gets one spelling, and parsing it again changes nothing."""
     remote = Remote.parse(text)
     assert remote.url == url
     assert Remote.parse(remote.url) == remote
@@ -109,7 +109,7 @@ def test_url_is_normal_and_parses_to_the_same_remote(text: str, url: str) -> Non
     ],
 )
 def test_identity_is_one_for_all_spellings(spellings: list[str]) -> None:
-    """Scheme, user git, case of host, default port, slash and .git make no new repository."""
+    """Scheme, user git, case of host, default port, slash and .git do not matter."""
     assert len({Remote.parse(text).identity for text in spellings}) == 1
 
 
@@ -124,13 +124,13 @@ def test_identity_is_one_for_all_spellings(spellings: list[str]) -> None:
         ("alice@host:a", "git@host:a"),
     ],
 )
-def test_identity_tells_repositories_apart(one: str, other: str) -> None:
-    """Other ports, paths, hosts and users, and case where hosts mind it, are other ones."""
+def test_identity_distinguishes_repositories(one: str, other: str) -> None:
+    """By ports, paths, hosts and users, and by case where hosts are case-sensitive."""
     assert Remote.parse(one).identity != Remote.parse(other).identity
 
 
-def test_endpoint_tells_transports_apart_and_display_hides_the_user() -> None:
-    """An endpoint has scheme and port; what people read has no user."""
+def test_endpoint_distinguishes_transports_and_display_hides_the_user() -> None:
+    """An endpoint has scheme and port; the display form has no user."""
     remote = Remote.parse("ssh://deploy@host/a.git")
     assert remote.endpoint == "ssh://deploy@host:22/a.git"
     assert Remote.parse("https://host/a.git").endpoint == "https://host:443/a.git"

@@ -1,4 +1,4 @@
-"""Which commit a ref text means."""
+"""Which commit a ref text resolves to."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def test_every_kind_of_tag_leads_to_its_commit(wanted: str) -> None:
 
 
 @pytest.mark.scenario("G5")
-def test_a_tag_wins_over_a_branch_and_says_so() -> None:
+def test_a_tag_wins_over_a_branch_with_a_note() -> None:
     """The full name selects the branch, without a note."""
-    found = _resolve("both")
-    assert (found.commit, found.ref, found.kind) == (C, "refs/tags/both", "tag")
-    assert found.ambiguous == (("refs/tags/both", C), ("refs/heads/both", B))
+    result = _resolve("both")
+    assert (result.commit, result.ref, result.kind) == (C, "refs/tags/both", "tag")
+    assert result.ambiguous == (("refs/tags/both", C), ("refs/heads/both", B))
     assert _resolve("refs/heads/both") == ResolvedRef(B, "refs/heads/both", "branch")
 
 
 def test_branches_other_refs_and_ids() -> None:
-    """Other refs match by their whole name; ids are taken at their word, in lower case."""
+    """Other refs match by their full name; ids are taken as they are, in lower case."""
     assert _resolve("main") == ResolvedRef(A, "refs/heads/main", "branch")
     assert _resolve(PULL) == ResolvedRef(C, PULL, "ref")
     assert _resolve("E" * 40) == ResolvedRef("e" * 40, "e" * 40, "sha")
@@ -66,14 +66,14 @@ def test_branches_other_refs_and_ids() -> None:
 @pytest.mark.scenario("G6")
 @pytest.mark.parametrize("wanted", ["abcdef2", "ABCDEF2", "a" * 39])
 def test_a_short_id_gets_a_hint(wanted: str) -> None:
-    """Seven to 39 digits that are no ref."""
+    """Seven to 39 digits that are not a ref."""
     with pytest.raises(RefUnknown, match="use the full SHA"):
         _resolve(wanted)
 
 
 @pytest.mark.parametrize("wanted", ["ghost", "abcde2", "refs/pull/8/head", "refs/heads/x", "HEAD"])
-def test_what_is_not_there_is_unknown(wanted: str) -> None:
-    """The message names it, and gives no hint about ids."""
+def test_a_missing_ref_is_unknown(wanted: str) -> None:
+    """The message names it, without a hint about ids."""
     with pytest.raises(RefUnknown, match=wanted) as caught:
         _resolve(wanted)
     assert "SHA" not in str(caught.value)
@@ -85,7 +85,7 @@ def test_what_is_not_there_is_unknown(wanted: str) -> None:
      "a\\b", "@", "a@{1}", "a//b", "a/", "a.", "a.lock", "a\x7f", "a\u2028b", "x" * 256],
 )  # fmt: skip
 def test_texts_that_are_no_ref(text: str) -> None:
-    """Rule V2, for every ref text before it goes anywhere."""
+    """Rule V2, for every ref text before it is used."""
     with pytest.raises(refs.RefRefused):
         refs.check_ref(text)
     with pytest.raises(RefUnknown):
@@ -100,8 +100,8 @@ def test_texts_that_may_be_refs(text: str) -> None:
     refs.check_ref(text)
 
 
-def test_only_what_is_wanted_is_asked_for() -> None:
-    """By full names; an id needs no listing, and what is no ref is never asked for."""
+def test_only_the_needed_refs_are_requested() -> None:
+    """By full names; an id needs no listing, and an invalid ref is never requested."""
     assert refs.ref_patterns(A) == frozenset()
     assert refs.ref_patterns("x") == {"refs/heads/x", "refs/tags/x"}
     assert refs.ref_patterns("refs/tags/x") == {"refs/tags/x"}
@@ -113,15 +113,15 @@ def test_only_what_is_wanted_is_asked_for() -> None:
 
 
 def test_names_match_whole() -> None:
-    """Git prints what ends like a name; that is not what was asked for."""
-    asked = frozenset({"refs/heads/main", PULL})
-    found = refs.parse_listing(PRINTED, asked)
-    assert (found.refs, found.tags, found.others) == ({"refs/heads/main": A}, {}, {PULL: C})
-    assert found.default_branch == "main"
+    """Git prints refs that end like a name; those do not match."""
+    requested = frozenset({"refs/heads/main", PULL})
+    result = refs.parse_listing(PRINTED, requested)
+    assert (result.refs, result.tags, result.others) == ({"refs/heads/main": A}, {}, {PULL: C})
+    assert result.default_branch == "main"
 
 
 def test_many_names_become_all_of_their_kind() -> None:
-    """Other refs stay names; what a pattern covers is not named beside it."""
+    """Other refs stay names; a pattern replaces the names it covers."""
     names = frozenset({"refs/heads/a", "refs/tags/a", PULL})
     assert fold_patterns(names, 3) == names
     assert fold_patterns(names, 2) == {BRANCHES, TAGS, PULL}
@@ -132,12 +132,12 @@ def test_many_names_become_all_of_their_kind() -> None:
     assert not covers_patterns(names, frozenset({BRANCHES}))
 
 
-def test_who_asks_for_branches_sees_branches() -> None:
-    """A listing without wants is what it always was; odd names break no lines."""
-    found = refs.parse_listing(PRINTED)
-    assert sorted(found.refs) == ["refs/heads/abcdef1", "refs/heads/both", "refs/heads/main"]
-    assert not found.tags
-    assert not found.others
+def test_a_listing_without_names_has_the_branches() -> None:
+    """Unusual names do not break lines."""
+    result = refs.parse_listing(PRINTED)
+    assert sorted(result.refs) == ["refs/heads/abcdef1", "refs/heads/both", "refs/heads/main"]
+    assert not result.tags
+    assert not result.others
     odd = f"{A}\trefs/heads/x\u2028y\x85z\n".encode()
     assert refs.parse_listing(odd).tip("x\u2028y\x85z") == A
     assert refs.parse_listing(b"").refs == {}

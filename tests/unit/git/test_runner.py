@@ -1,4 +1,4 @@
-"""Children of git take turns, and are started again after they lost theirs."""
+"""Children of git are bounded, and restarted after they lose their slot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = GitSettings(local_hosts=frozenset({"127.0.0.1"}))
 
 
 class Children:
-    """Children that end when they are released; counts those that run."""
+    """Children that end when they are released; counts the running ones."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gate = asyncio.Event()
@@ -46,8 +46,8 @@ async def _until(children: Children, running: int) -> None:
     await eventually(are_running, f"{running} children run")
 
 
-async def test_children_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is asked of git at the same time, no more children run than may."""
+async def test_children_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more children run at the same time than allowed."""
     children = Children(monkeypatch)
     git = Git(slots=FairSlots(2, 1))
     calls = [
@@ -61,10 +61,10 @@ async def test_children_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("repeats", [True, False])
-async def test_a_child_that_loses_its_slot(
+async def test_a_child_that_loses_its_slot_is_killed(
     monkeypatch: pytest.MonkeyPatch, *, repeats: bool
 ) -> None:
-    """It is killed; then it is repeated after its caller cleaned up, or fails."""
+    """It is restarted after its caller cleaned up, or fails."""
     children, cleaned = Children(monkeypatch), []
     git = Git(SETTINGS, slots=FairSlots(2, 2, min_seconds=0.0))
 

@@ -1,4 +1,4 @@
-"""ssh gets a configuration of ours and keys without passphrase, or nothing happens at all."""
+"""ssh gets a configuration of ours and keys without passphrase, or is not started at all."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_without_a_key_nothing_is_connected() -> None:
         ssh.check(REMOTE, Credentials(password="p", known_hosts=KNOWN))
 
 
-def test_configuration_is_strict_unless_asked() -> None:
-    """Only an explicit wish turns verification off, and then nothing is remembered."""
+def test_configuration_is_strict_by_default() -> None:
+    """Only an explicit setting turns verification off, and then no host key is stored."""
     strict = _configuration(Credentials(ssh_key=OPEN, known_hosts=KNOWN))
     assert "StrictHostKeyChecking yes" in strict
     assert 'UserKnownHostsFile "/p/known"' in strict
@@ -70,8 +70,8 @@ def test_open_keys_pass_also_with_a_spare_passphrase() -> None:
     assert b"OPENSSH PRIVATE KEY" in ssh.open_key(OPEN, "spare")
 
 
-def test_encrypted_pem_key_is_opened() -> None:
-    """With the right passphrase the key comes out open; a wrong one is told."""
+def test_encrypted_pem_key_is_decrypted() -> None:
+    """With the right passphrase; a wrong one is an error."""
     closed = KEY.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -83,8 +83,8 @@ def test_encrypted_pem_key_is_opened() -> None:
             ssh.open_key(closed, wrong)
 
 
-def test_encrypted_openssh_key_is_opened() -> None:
-    """The form ssh-keygen writes is opened as well."""
+def test_encrypted_openssh_key_is_decrypted() -> None:
+    """The format that ssh-keygen writes."""
     closed = KEY.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,
@@ -96,7 +96,7 @@ def test_encrypted_openssh_key_is_opened() -> None:
 
 
 def test_weak_and_damaged_keys_are_refused() -> None:
-    """RSA below 2048 bits and garbage are told from each other, values untold."""
+    """RSA below 2048 bits and garbage have different errors, without the value."""
     weak = rsa.generate_private_key(65537, 1024).private_bytes(  # noqa: S505
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -110,7 +110,7 @@ def test_weak_and_damaged_keys_are_refused() -> None:
 
 
 def test_fingerprints_of_plain_and_hashed_hosts() -> None:
-    """Both ways of writing a host down are found; markers and other hosts are not."""
+    """Both formats of a host entry are read; markers and other hosts are not."""
     salt = b"s" * 20
     digest = hmac.new(salt, b"[host]:2222", hashlib.sha1).digest()
     hashed = f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"

@@ -1,4 +1,4 @@
-"""Transports without protection need somebody's permission."""
+"""Unencrypted transports need explicit permission."""
 
 from __future__ import annotations
 
