@@ -8,8 +8,8 @@ from windlass.kube import api
 from windlass.kube.errors import ApiError
 
 
-def test_types_are_put_back() -> None:
-    """Items of a built-in list get the kind and apiVersion that a watch shows."""
+def test_types_are_restored() -> None:
+    """Items of a built-in list get the kind and apiVersion that a watch has."""
     body = (
         b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9",'
         b'"continue":"abc"},"items":[{"metadata":{"name":"a"}}]}'
@@ -20,7 +20,7 @@ def test_types_are_put_back() -> None:
 
 
 def test_own_type_stays() -> None:
-    """Custom resources name themselves, whatever their list is called."""
+    """Custom resources have their own type, whatever their list is called."""
     body = (
         b'{"kind":"ThingCollection","apiVersion":"x/v1","metadata":{},'
         b'"items":[{"kind":"Thing","apiVersion":"x/v1"}]}'
@@ -38,7 +38,7 @@ def test_null_items() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"kind":"Status"}', b'{"metadata":{},"items":['])
 def test_no_list(body: bytes) -> None:
-    """What is no list is never taken for an empty one."""
+    """A response that is not a list is never taken for an empty one."""
     with pytest.raises(ApiError, match="is not a list"):
         api.parse_page(body)
 
@@ -52,7 +52,7 @@ def test_no_list(body: bytes) -> None:
     ],
 )
 def test_poison_does_not_spoil_the_page(poison: bytes) -> None:
-    """An item that no parser reads is handed on, and the others are read as ever."""
+    """An item that cannot be parsed is passed on as bytes, and the others are parsed."""
     body = (
         b'{"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":"9",'
         b'"continue":"t"},"items":[{"metadata":{"name":"a"}},' + poison + b',{"kind":"B"}]}'
@@ -65,8 +65,8 @@ def test_poison_does_not_spoil_the_page(poison: bytes) -> None:
     assert (page.resource_version, token) == ("9", "t")
 
 
-def test_cut_poisonous_page() -> None:
-    """A page that ends too early is no page, poison or not."""
+def test_a_truncated_page_is_refused() -> None:
+    """With or without an item that cannot be parsed."""
     poison = b'{"data":"\\ud800"}'
     with pytest.raises(ApiError, match="is not a list"):
         api.parse_page(b'{"kind":"XList","metadata":{},"items":[' + poison + b"]")

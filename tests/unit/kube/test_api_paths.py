@@ -1,4 +1,4 @@
-"""Where objects live on the API server."""
+"""URL paths of objects on the API server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_path(path: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../secrets/x"])
-def test_name_that_leaves_its_place(name: str) -> None:
+def test_a_name_that_leaves_its_path_is_refused(name: str) -> None:
     """A name that would lead to another object is refused before any request."""
     with pytest.raises(Stalled, match="is not a valid object name"):
         api.object_path(CONFIGMAPS, name, "shop")

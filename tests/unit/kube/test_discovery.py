@@ -1,4 +1,4 @@
-"""Types out of discovery documents."""
+"""Types from discovery documents."""
 
 from __future__ import annotations
 
@@ -46,61 +46,63 @@ def test_aggregated() -> None:
         },
         {"version": "v1beta1", "resources": [_resource("things", "Thing", "Cluster")]},
     )
-    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
-    first, second = made.types
+    discovered = discovery.merge_group_versions(discovery.from_aggregated(document), None)
+    first, second = discovered.types
     assert first.gvr == GVR("x.io", "v1", "things")
     assert (first.preferred, first.namespaced, first.singular) == (True, True, "thing")
     assert first.short_names == ("th",)
     assert first.verbs == {"get", "list", "watch"}
     assert (second.preferred, second.namespaced) == (False, False)
-    assert made.is_complete
+    assert discovered.is_complete
 
 
 def test_subresource_only() -> None:
-    """A plural without a kind of its own is no type, but it is remembered."""
+    """A plural without a kind of its own is not a type, but it is recorded."""
     bare = {"resource": "ghosts", "scope": "Namespaced", "subresources": [{"subresource": "scale"}]}
     document = _aggregated("x.io", {"version": "v1", "resources": [bare]})
-    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
-    assert made.types == ()
-    assert made.subresource_only == {GVR("x.io", "v1", "ghosts")}
+    discovered = discovery.merge_group_versions(discovery.from_aggregated(document), None)
+    assert discovered.types == ()
+    assert discovered.subresource_only == {GVR("x.io", "v1", "ghosts")}
 
 
 def test_shared_kinds() -> None:
-    """Two plurals of one kind in one group version are not told apart by kind."""
+    """Two plurals of one kind in one group version cannot be distinguished by kind."""
     resources = [_resource("things", "Thing"), _resource("thingies", "Thing")]
     document = _aggregated("x.io", {"version": "v1", "resources": resources})
-    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
-    assert made.shared_kinds == {GVK("x.io", "v1", "Thing")}
+    discovered = discovery.merge_group_versions(discovery.from_aggregated(document), None)
+    assert discovered.shared_kinds == {GVK("x.io", "v1", "Thing")}
 
 
 def test_stale_keeps_previous() -> None:
-    """A stale version is failed and keeps the types it had, not those it shows."""
+    """A stale version is failed and keeps its previous types, not those of the document."""
     previous = ApiTypes((_served("x.io", "v1", "things"), _served("y.io", "v1", "others")))
     document = _aggregated("x.io", {"version": "v1", "freshness": "Stale", "resources": []})
-    made = discovery.merge_group_versions(discovery.from_aggregated(document), previous)
-    assert made.failed_groups == {"x.io/v1"}
-    assert [served.gvr.resource for served in made.types] == ["things"]
-    assert not made.is_complete
+    discovered = discovery.merge_group_versions(discovery.from_aggregated(document), previous)
+    assert discovered.failed_groups == {"x.io/v1"}
+    assert [served.gvr.resource for served in discovered.types] == ["things"]
+    assert not discovered.is_complete
 
 
 def test_first_scan_of_a_stale_version() -> None:
-    """Without a memory the stale document is the last that is known."""
+    """Without previous types the stale document is used."""
     document = _aggregated(
         "x.io",
         {"version": "v1", "freshness": "Stale", "resources": [_resource("things", "Thing")]},
     )
-    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
-    assert made.failed_groups == {"x.io/v1"}
-    assert len(made.types) == 1
+    discovered = discovery.merge_group_versions(discovery.from_aggregated(document), None)
+    assert discovered.failed_groups == {"x.io/v1"}
+    assert len(discovered.types) == 1
 
 
-def test_absent_group_is_gone() -> None:
-    """A group that a complete scan does not name has no types."""
+def test_an_absent_group_has_no_types() -> None:
+    """A group that a complete scan does not name is removed."""
     previous = ApiTypes((_served("x.io", "v1", "things"),))
     assert discovery.merge_group_versions([], previous) == ApiTypes(())
 
 
 def test_core_is_failed_by_its_version() -> None:
     """The core group's failure is called v1."""
-    made = discovery.merge_group_versions([GroupVersionTypes("", "v1", True, failed=True)], None)
-    assert made.failed_groups == {"v1"}
+    discovered = discovery.merge_group_versions(
+        [GroupVersionTypes("", "v1", True, failed=True)], None
+    )
+    assert discovered.failed_groups == {"v1"}

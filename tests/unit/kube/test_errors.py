@@ -1,4 +1,4 @@
-"""Translation of what the API server answers."""
+"""Translation of error responses of the API server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _body(code: int, reason: str, message: str) -> bytes:
     ],
 )
 def test_class_of_status(code: int, reason: str, kind: type[errors.ApiError]) -> None:
-    """Each status has its class and keeps the server's reason and words."""
+    """Each status has its class and keeps the server's reason and message."""
     error = errors.from_response(code, _body(code, reason, "no"), {})
     assert type(error) is kind
     assert isinstance(error, Retryable)
@@ -43,7 +43,7 @@ def test_class_of_status(code: int, reason: str, kind: type[errors.ApiError]) ->
 
 
 def test_body_that_is_no_status() -> None:
-    """A load balancer's page becomes a message, cut and with the status of the answer."""
+    """A load balancer's page becomes a message, cut and with the HTTP status."""
     error = errors.from_response(502, b"<html>" + b"x" * 5000, {})
     assert isinstance(error, errors.Unavailable)
     assert error.reason == "Unavailable"
@@ -52,7 +52,7 @@ def test_body_that_is_no_status() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"null", b"[" * 5000, b'{"code":"x"}'])
 def test_poisonous_body(body: bytes) -> None:
-    """Whatever stands in a body, an error comes out of it."""
+    """Any body becomes an error."""
     assert errors.from_response(500, body, {}).status == 500
 
 
@@ -69,20 +69,20 @@ def test_poisonous_body(body: bytes) -> None:
     ],
 )
 def test_retry_after(text: str, expected: float | None) -> None:
-    """Retry-After is honoured within reason, and ignored where it is none."""
+    """Retry-After is honored within bounds, and ignored where it is invalid."""
     error = errors.from_response(429, b"", {"retry-after": text})
     assert error.retry_after == expected
 
 
 def test_retry_after_of_details() -> None:
-    """A wait that stands only in the Status is honoured too."""
+    """A delay that is only in the Status is honored too."""
     status = errors.parse_status(b'{"code":429,"details":{"retryAfterSeconds":4}}')
     assert status is not None
     assert errors.from_status(status).retry_after == 4
 
 
 def test_text_is_redacted() -> None:
-    """A credential that comes back in a message does not reach the error."""
+    """A credential in a message does not reach the error."""
     redaction.process.add("hunter2-very-secret")
     try:
         error = errors.from_response(400, _body(400, "x", "token hunter2-very-secret bad"), {})
@@ -101,7 +101,7 @@ def test_text_is_redacted() -> None:
     ],
 )
 def test_transport(cause: httpx2.HTTPError | OSError, reason: str) -> None:
-    """No answer is Unavailable with the status 0."""
+    """No response is Unavailable with the status 0."""
     error = errors.from_transport(cause)
     assert isinstance(error, errors.Unavailable)
     assert (error.status, error.reason) == (0, reason)

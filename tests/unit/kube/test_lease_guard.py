@@ -1,4 +1,4 @@
-"""Who may not write sends nothing that changes anything."""
+"""A process without the lease sends no write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITES: dict[str, Callable[[Api], Awaitable[object]]] = {
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path) -> Connection:
+def unreachable(tmp_path: Path) -> Connection:
     """A connection on which every request that is sent fails."""
     document = {
         "current-context": "c",
@@ -44,42 +44,42 @@ def nowhere(tmp_path: Path) -> Connection:
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_fence_stops_every_write(
-    nowhere: Connection, write: Callable[[Api], Awaitable[object]]
+async def test_a_lease_guard_stops_every_write(
+    unreachable: Connection, write: Callable[[Api], Awaitable[object]]
 ) -> None:
-    """No request leaves while the fence is closed; the bare connection is not fenced."""
+    """No request is sent while the lease is not held; the plain connection has no guard."""
     is_ours = False
-    async with nowhere:
-        api = Api(nowhere.fenced(lambda: is_ours))
+    async with unreachable:
+        api = Api(unreachable.fenced(lambda: is_ours))
         with pytest.raises(Fenced):
             await write(api)
         with pytest.raises(Unavailable):
-            await write(Api(nowhere))
+            await write(Api(unreachable))
         is_ours = True
         with pytest.raises(Unavailable):
             await write(api)
 
 
-async def test_reading_needs_no_lease(nowhere: Connection) -> None:
-    """Who stands by may look."""
-    async with nowhere:
+async def test_reading_needs_no_lease(unreachable: Connection) -> None:
+    """A standby may read."""
+    async with unreachable:
         with pytest.raises(Unavailable):
-            await Api(nowhere.fenced(lambda: False)).get(_MAPS, "a", "b")
+            await Api(unreachable.fenced(lambda: False)).get(_MAPS, "a", "b")
 
 
-async def test_no_part_of_a_candidate_may_write(nowhere: Connection) -> None:
-    """All capabilities work through the fence; the election itself does not."""
-    async with nowhere:
-        role = ControllerRole(Settings(), nowhere, clock=SystemClock())
+async def test_no_part_of_a_candidate_may_write(unreachable: Connection) -> None:
+    """All capabilities use the guarded connection; the election does not."""
+    async with unreachable:
+        role = ControllerRole(Settings(), unreachable, clock=SystemClock())
         for part in role._capabilities:
             assert not part._connection.may_write(), part.name
-        assert nowhere.may_write()
+        assert unreachable.may_write()
 
 
-async def test_an_operator_does_what_it_is_there_for(nowhere: Connection) -> None:
-    """A capability that nobody wants is not begun."""
-    async with nowhere:
+async def test_an_operator_starts_only_its_capabilities(unreachable: Connection) -> None:
+    """A disabled capability is not started."""
+    async with unreachable:
         for wanted in (("reverser",), ("gateways", "reverser", "environments")):
             settings = Settings(capabilities=wanted)
-            role = ControllerRole(settings, nowhere, clock=SystemClock())
+            role = ControllerRole(settings, unreachable, clock=SystemClock())
             assert tuple(part.name for part in role._capabilities) == wanted

@@ -1,4 +1,4 @@
-"""JSON seen as brackets and strings only."""
+"""JSON scanned as brackets and strings only."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _object = st.dictionaries(st.text('ab"]}'), _value, max_size=3)
 
 
 @given(_object)
-def test_objects_are_recognised(obj: dict[str, object]) -> None:
-    """Whatever JSON may hold, an object is seen as one, and not with a byte more or less."""
+def test_objects_are_recognized(obj: dict[str, object]) -> None:
+    """Any JSON object is delimited exactly."""
     text = json.dumps(obj).encode()
     assert lenient_json.is_one_object(text)
     assert not lenient_json.is_one_object(text[:-1])
@@ -31,7 +31,7 @@ def test_objects_are_recognised(obj: dict[str, object]) -> None:
 
 @given(st.lists(_object, max_size=4), _object)
 def test_array_is_cut(items: list[dict[str, object]], rest: dict[str, object]) -> None:
-    """The objects of an array come out whole and in order; what is around them stays."""
+    """The objects of an array are returned whole and in order; the text around them stays."""
     around = {"metadata": rest, "items": [], "tail": {"items": [1]}}
     text = json.dumps(around | {"items": items}).encode()
     without, found = lenient_json.cut_array(text, b"items")
@@ -43,6 +43,6 @@ def test_array_is_cut(items: list[dict[str, object]], rest: dict[str, object]) -
     "text", [b"", b"{}", b'{"items":{}}', b'{"a":{"items":[]}}', b'{"items":[{}}', b'{"items":[{}]']
 )
 def test_no_array(text: bytes) -> None:
-    """Only an array of the outermost object that closes is cut."""
+    """Only a closed array of the outermost object is cut."""
     with pytest.raises(Unbalanced):
         lenient_json.cut_array(text, b"items")

@@ -1,4 +1,4 @@
-"""What a follower does after an ending, without a server."""
+"""How a reflector continues after a stream ended, without a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cursor(*, watchlist: bool = True) -> ReflectorState:
 
 
 def _live(version: str = "10") -> ReflectorState:
-    """A cursor that has synced; its stream is open since 0."""
+    """A synced state whose stream is open since 0."""
     state = _cursor()
     state.opened(0)
     state.synced(version)
@@ -61,13 +61,13 @@ def _live(version: str = "10") -> ReflectorState:
     ],
 )
 def test_classify(error: ApiError | EnvelopeBroken, reason: str, loses: bool) -> None:
-    """Every error is one ending, and only some cost the version."""
+    """Every error has one class, and only some reset the version."""
     ending = reflector_state.classify_ending(error)
     assert (ending.reason, ending.loses_version) == (reason, loses)
 
 
 def test_refused_watchlist_is_listed_at_once() -> None:
-    """A server that refuses WatchList is asked for a list without wait or interruption."""
+    """A server that refuses WatchList is listed without delay or interruption."""
     state = _cursor()
     verdict = state.ended(reflector_state.classify_ending(REFUSAL), 0)
     assert state.state is ReflectorPhase.LIST
@@ -84,7 +84,7 @@ def test_refused_watchlist_is_listed_at_once() -> None:
     ],
 )
 def test_other_refusals_are_no_fallback(error: ApiError) -> None:
-    """Only a refusal of the option itself makes a type listed."""
+    """Only a refusal of the option itself falls back to lists."""
     state = _cursor()
     verdict = state.ended(reflector_state.classify_ending(error), 0)
     assert state.state is ReflectorPhase.WATCHLIST
@@ -125,7 +125,7 @@ def test_expired_needs_a_snapshot() -> None:
 
 
 def test_unreadable_last_event_costs_the_version() -> None:
-    """Where nobody can say up to where we have seen, a snapshot follows."""
+    """Where the last version is unknown, a snapshot follows."""
     state = _live()
     state.moved(None)
     state.ended(CLOSED, 5)
@@ -133,7 +133,7 @@ def test_unreadable_last_event_costs_the_version() -> None:
 
 
 def test_three_quick_closes() -> None:
-    """A server that answers 200 and closes thrice loses our trust in the version."""
+    """A server that responds 200 and closes three times resets the version."""
     state = _live()
     state.ended(CLOSED, 5)
     for now, expected in (
@@ -148,7 +148,7 @@ def test_three_quick_closes() -> None:
 
 
 def test_event_between_quick_closes() -> None:
-    """Progress, or a longer life, starts the count anew."""
+    """An event, or a longer stream, resets the count."""
     state = _live()
     state.ended(CLOSED, 5)
     for now in range(10, 100, 10):
@@ -164,7 +164,7 @@ def test_event_between_quick_closes() -> None:
 
 
 def test_unreachable_server_keeps_the_version() -> None:
-    """Attempts that never opened say nothing about the version."""
+    """Attempts that never opened prove nothing about the version."""
     state = _live()
     for now in range(5, 100, 5):
         state.ended(ERROR, now)
@@ -172,7 +172,7 @@ def test_unreachable_server_keeps_the_version() -> None:
 
 
 def test_backoff_grows_and_survives_events() -> None:
-    """Short lives double the wait up to the ceiling, events or not."""
+    """Short streams double the delay up to the ceiling, with or without events."""
     state = _live()
     waits = []
     for now in range(0, 1200, 100):
@@ -185,7 +185,7 @@ def test_backoff_grows_and_survives_events() -> None:
 
 
 def test_health_resets_the_backoff() -> None:
-    """A minute of life forgives, and a clean close after it costs no wait."""
+    """After a minute the backoff is reset, and a clean close costs no delay."""
     state = _live()
     for now in range(0, 500, 100):
         state.opened(now)
@@ -197,7 +197,7 @@ def test_health_resets_the_backoff() -> None:
 
 
 def test_forbidden_waits_longer() -> None:
-    """A scope that never was allowed is asked for again after half a minute to five."""
+    """A scope that was never allowed is retried after half a minute to five."""
     state = _cursor()
     waits = [state.ended(FORBIDDEN, now).wait_seconds for now in range(8)]
     assert 15 <= waits[0] <= 30
@@ -205,7 +205,7 @@ def test_forbidden_waits_longer() -> None:
 
 
 def test_first_refusals_of_a_synced_scope_are_quick() -> None:
-    """A scope that was allowed is asked for soon again, three times; then it is shut out."""
+    """A scope that was allowed is retried soon, three times; then like a forbidden one."""
     state = _live()
     verdicts = [state.ended(FORBIDDEN, now) for now in range(5)]
     waits = [verdict.wait_seconds for verdict in verdicts]
@@ -218,7 +218,7 @@ def test_first_refusals_of_a_synced_scope_are_quick() -> None:
 
 @pytest.mark.parametrize("between", ["opened", "unreachable"])
 def test_refusals_count_in_a_row(between: str) -> None:
-    """A stream that opened, or another ending, starts the count of refusals anew."""
+    """A stream that opened, or another error, resets the count of refusals."""
     settings = ReflectorSettings(forbidden_initial=1000, forbidden_ceiling=1000)
     state = ReflectorState(settings, random.Random(7))
     state.opened(0)
@@ -236,7 +236,7 @@ def test_refusals_count_in_a_row(between: str) -> None:
 
 
 def test_retry_after_is_a_lower_bound() -> None:
-    """Nobody comes back earlier than the server asked for."""
+    """No retry comes earlier than the server asked for."""
     state = _live()
     ending = reflector_state.classify_ending(
         Throttled(429, "TooManyRequests", "slow", retry_after=17)
@@ -253,8 +253,8 @@ def test_broken_snapshot_is_abandoned_once() -> None:
     assert not state.ended(ERROR, 0).abandons_snapshot
 
 
-def test_slow_list_is_no_health() -> None:
-    """A list that took minutes does not count as a stream that lived."""
+def test_a_slow_list_does_not_reset_the_backoff() -> None:
+    """A list that took minutes does not count as a long stream."""
     state = _cursor(watchlist=False)
     for _ in range(5):
         state.ended(ERROR, 0)
@@ -263,8 +263,8 @@ def test_slow_list_is_no_health() -> None:
     assert state.ended(ERROR, 500).wait_seconds > 1
 
 
-def test_learns_from_another_scope() -> None:
-    """What one scope of a type learnt holds for a live one at its next snapshot."""
+def test_a_scope_learns_from_another_of_its_type() -> None:
+    """At its next snapshot."""
     state = _live()
     state.prefer_list()
     assert state.version == "10"
@@ -273,7 +273,7 @@ def test_learns_from_another_scope() -> None:
 
 
 def test_streams_are_spread() -> None:
-    """The length of streams differs within its bounds."""
+    """The timeout of streams varies within its bounds."""
     state = _cursor()
     lengths = {state.watch_seconds() for _ in range(50)}
     assert len(lengths) > 10

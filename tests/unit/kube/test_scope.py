@@ -1,4 +1,4 @@
-"""What a watch is about."""
+"""The scope of a watch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIG_MAPS = GVR("", "v1", "configmaps")
 
 
 @pytest.mark.parametrize(
-    ("scope", "field_selector", "words"),
+    ("scope", "field_selector", "text"),
     [
         (Scope(CONFIG_MAPS), "", f"{CONFIG_MAPS}"),
         (Scope(CONFIG_MAPS, "n"), "", f"{CONFIG_MAPS} in n"),
@@ -19,6 +19,8 @@ CONFIG_MAPS = GVR("", "v1", "configmaps")
         (Scope(CONFIG_MAPS, "n", name="x"), "metadata.name=x", f"{CONFIG_MAPS} x in n"),
     ],
 )
-def test_a_scope_says_what_it_is_about(scope: Scope, field_selector: str, words: str) -> None:
-    """To the API server and to people."""
-    assert (scope.field_selector, str(scope)) == (field_selector, words)
+def test_a_scope_has_a_field_selector_and_a_text(
+    scope: Scope, field_selector: str, text: str
+) -> None:
+    """For the API server and for people."""
+    assert (scope.field_selector, str(scope)) == (field_selector, text)

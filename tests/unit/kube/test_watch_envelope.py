@@ -1,4 +1,4 @@
-"""What one line of a watch says."""
+"""Parsing one line of a watch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _line(obj: bytes, kind: bytes = b"ADDED") -> bytes:
 
 @given(st.dictionaries(st.text(), _json, max_size=4))
 def test_object_stays_bytes(obj: dict[str, object]) -> None:
-    """Any object comes out of its envelope byte by byte."""
+    """Any object is returned byte by byte."""
     text = json.dumps(obj).encode()
     assert watch.parse_line(_line(text, b"MODIFIED")) == WatchLine("MODIFIED", text)
 
@@ -41,7 +41,7 @@ def test_object_stays_bytes(obj: dict[str, object]) -> None:
     ],
 )
 def test_poison_is_passed_on(obj: bytes) -> None:
-    """An object that no parser will read is still handed on as bytes."""
+    """An object that cannot be parsed is passed on as bytes."""
     assert watch.parse_line(_line(obj)) == WatchLine("ADDED", obj)
 
 
@@ -61,13 +61,13 @@ def test_poison_is_passed_on(obj: bytes) -> None:
     ],
 )
 def test_broken_envelope(line: bytes) -> None:
-    """A line that is no event says so, whatever it is."""
+    """A line that is not an event is an error."""
     with pytest.raises(EnvelopeBroken):
         watch.parse_line(line)
 
 
 def test_resource_version() -> None:
-    """Versions are opaque text; what cannot be read is None."""
+    """Versions are opaque text; an unreadable one is None."""
     assert watch.resource_version(b'{"metadata":{"resourceVersion":"x-7"}}') == "x-7"
     assert watch.resource_version(b'{"metadata":{}}') is None
     assert watch.resource_version(b'{"a":"\\ud800","metadata":{"resourceVersion":"7"}}') is None

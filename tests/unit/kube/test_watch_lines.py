@@ -22,7 +22,7 @@ def _split(chunks: list[bytes]) -> tuple[list[bytes], bool]:
 def test_any_chunking_gives_the_same_lines(
     lines: list[bytes], tail: bytes, data: st.DataObject
 ) -> None:
-    """However the network cuts the bytes, the lines are the same."""
+    """However the network splits the bytes, the lines are the same."""
     rest = tail.replace(b"\n", b".")
     stream = b"".join(line + b"\n" for line in lines) + rest
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=20).map(sorted))
@@ -32,12 +32,12 @@ def test_any_chunking_gives_the_same_lines(
 
 
 def test_empty_lines_are_dropped() -> None:
-    """A line break more than needed is no event."""
+    """An extra line break is not an event."""
     assert _split([b"\n\na\n", b"\n", b"b", b"\n\n"]) == ([b"a", b"b"], False)
 
 
 def test_long_line_costs_linear() -> None:
-    """A line in many chunks is joined once: parts are kept apart until it is whole."""
+    """A line in many chunks is joined once: parts are kept apart until it is complete."""
     chunk = b"x" * 1000
     splitter = LineSplitter()
     for _ in range(20_000):

@@ -1,4 +1,4 @@
-"""One HTTP answer as it arrives, fed by hand."""
+"""One HTTP response as it arrives, fed byte by byte."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _chunk(data: bytes) -> bytes:
 
 
 async def test_batches_until_the_end() -> None:
-    """All that has arrived is one batch; the framing's goodbye is the end."""
+    """Everything that has arrived is one batch; the last chunk is the end."""
     exchange, _ = _exchange()
     exchange.data_received(HEAD + _chunk(b"a\n") + _chunk(b"b\n"))
     await exchange.answered()
@@ -50,8 +50,8 @@ async def test_batches_until_the_end() -> None:
     assert await exchange.read() == b""
 
 
-async def test_cut_comes_after_what_arrived() -> None:
-    """What came before a fault is handed out before the fault."""
+async def test_a_fault_comes_after_the_received_bytes() -> None:
+    """Bytes before a fault are returned before it is raised."""
     exchange, _ = _exchange()
     exchange.data_received(HEAD + _chunk(b"a\n"))
     exchange.connection_lost(None)
@@ -70,7 +70,7 @@ async def test_body_until_close() -> None:
 
 
 async def test_not_http() -> None:
-    """Garbage in place of an answer is a fault."""
+    """Garbage instead of a response is a fault."""
     exchange, _ = _exchange()
     exchange.data_received(b"SSH-2.0-OpenSSH\r\n")
     with pytest.raises(httpx2.RemoteProtocolError, match="not valid HTTP"):
@@ -78,7 +78,7 @@ async def test_not_http() -> None:
 
 
 async def test_slow_consumer_stops_the_socket() -> None:
-    """Bytes that nobody fetches are bounded; fetching them starts the socket again."""
+    """Unread bytes are bounded; reading them resumes the socket."""
     exchange, socket = _exchange()
     exchange.data_received(HEAD + _chunk(b"x" * (HIGH_WATER + 1)))
     assert not socket.reading
@@ -87,7 +87,7 @@ async def test_slow_consumer_stops_the_socket() -> None:
 
 
 async def test_any_byte_counts_against_idleness() -> None:
-    """The deadline starts anew with every byte, whole chunk or not."""
+    """The deadline restarts with every byte, complete chunk or not."""
     exchange, _ = _exchange(idle_seconds=10)
     loop = asyncio.get_running_loop()
     exchange.data_received(HEAD)
@@ -101,7 +101,7 @@ async def test_any_byte_counts_against_idleness() -> None:
 
 
 async def test_slow_consumer_is_not_idle() -> None:
-    """Time in which nobody waits for bytes is not silence of the server."""
+    """Time in which no caller waits for bytes does not count as silence of the server."""
     exchange, _ = _exchange(idle_seconds=10)
     loop = asyncio.get_running_loop()
     exchange.data_received(HEAD + _chunk(b"a"))
