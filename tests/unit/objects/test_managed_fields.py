@@ -1,4 +1,4 @@
-"""What a manager owns of an object decides whether something must be written."""
+"""The fields that a manager owns decide whether an object must be written."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def _live(spec: dict[str, Any], fields: dict[str, Any], **metadata: Any) -> dict
     }
 
 
-def _wanted(spec: dict[str, Any]) -> dict[str, Any]:
+def _desired(spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "one"}, "spec": spec}
 
 
 def test_defaults_of_the_server_are_not_ours() -> None:
-    """A field nobody of us applied is no difference."""
+    """A field that we did not apply is not a difference."""
     live = _live({"size": 1, "policy": "Always"}, {"f:spec": {"f:size": {}}})
-    assert managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
+    assert managed_fields.is_up_to_date(_desired({"size": 1}), live, MANAGER)
 
 
-def test_a_field_we_no_longer_want_is_a_difference() -> None:
-    """What we own and no longer say must be taken back."""
+def test_a_field_that_is_no_longer_desired_is_a_difference() -> None:
+    """A field that we own and no longer set must be removed."""
     live = _live({"size": 1, "old": 2}, {"f:spec": {"f:size": {}, "f:old": {}}})
-    assert not managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_desired({"size": 1}), live, MANAGER)
 
 
 def test_a_field_taken_over_is_a_difference() -> None:
-    """Who changes our field owns it; then it is missing among ours."""
+    """A writer that changes our field owns it; then it is missing among ours."""
     live = _live({"size": 5}, {"f:spec": {}})
-    assert not managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_desired({"size": 1}), live, MANAGER)
 
 
 def test_a_manager_that_never_applied_owns_nothing() -> None:
@@ -46,11 +46,11 @@ def test_a_manager_that_never_applied_owns_nothing() -> None:
     live = _live({"size": 1}, {"f:spec": {"f:size": {}}})
     live["metadata"]["managedFields"][0]["operation"] = "Update"
     assert managed_fields.owned_fields(live, MANAGER) is None
-    assert not managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_desired({"size": 1}), live, MANAGER)
 
 
 def test_items_of_others_between_ours_do_not_count() -> None:
-    """Keyed lists are compared by the items that are ours, in their order."""
+    """Keyed lists are compared by our items, in their order."""
     fields = {
         "f:spec": {
             "f:ports": {
@@ -66,31 +66,31 @@ def test_items_of_others_between_ours_do_not_count() -> None:
     ]
     live = _live({"ports": rows}, fields)
     ours = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
-    assert managed_fields.is_up_to_date(_wanted({"ports": ours}), live, MANAGER)
-    assert not managed_fields.is_up_to_date(_wanted({"ports": ours[::-1]}), live, MANAGER)
+    assert managed_fields.is_up_to_date(_desired({"ports": ours}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_desired({"ports": ours[::-1]}), live, MANAGER)
 
 
 def test_the_order_of_a_whole_list_counts() -> None:
-    """A command with its arguments turned round is another command."""
+    """A command with its arguments reordered is another command."""
     live = _live({"command": ["a", "b"]}, {"f:spec": {"f:command": {}}})
-    assert managed_fields.is_up_to_date(_wanted({"command": ["a", "b"]}), live, MANAGER)
-    assert not managed_fields.is_up_to_date(_wanted({"command": ["b", "a"]}), live, MANAGER)
+    assert managed_fields.is_up_to_date(_desired({"command": ["a", "b"]}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_desired({"command": ["b", "a"]}), live, MANAGER)
 
 
-def test_amounts_are_compared_by_value_only_where_amounts_stand() -> None:
+def test_quantities_are_compared_by_value_only_in_quantity_fields() -> None:
     """`1000m` is one CPU below limits, and another text anywhere else."""
     fields = {"f:spec": {"f:limits": {"f:cpu": {}}, "f:text": {}}}
     live = _live({"limits": {"cpu": "1"}, "text": "1"}, fields)
     assert managed_fields.is_up_to_date(
-        _wanted({"limits": {"cpu": "1000m"}, "text": "1"}), live, MANAGER
+        _desired({"limits": {"cpu": "1000m"}, "text": "1"}), live, MANAGER
     )
     assert not managed_fields.is_up_to_date(
-        _wanted({"limits": {"cpu": 1}, "text": "1.0"}), live, MANAGER
+        _desired({"limits": {"cpu": 1}, "text": "1.0"}), live, MANAGER
     )
 
 
-def test_nulls_and_empty_maps_say_nothing() -> None:
+def test_nulls_and_empty_maps_are_ignored() -> None:
     """The server drops them."""
     live = _live({"size": 1}, {"f:spec": {"f:size": {}}})
-    wanted = _wanted({"size": 1, "none": None, "empty": {}})
-    assert managed_fields.is_up_to_date(wanted, live, MANAGER)
+    desired = _desired({"size": 1, "none": None, "empty": {}})
+    assert managed_fields.is_up_to_date(desired, live, MANAGER)

@@ -20,5 +20,5 @@ from windlass.objects.names import format_count
 def test_a_count_has_its_noun_in_the_right_number(
     number: int, noun: str, plural: str, text: str
 ) -> None:
-    """One of a kind is singular, everything else is plural."""
+    """One is singular, everything else is plural."""
     assert format_count(number, noun, plural) == text

@@ -1,4 +1,4 @@
-"""Amounts are compared by value."""
+"""Quantities are compared by value."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from windlass.objects import quantity
         ("100n", Fraction(1, 10**7)),
     ],
 )
-def test_texts_mean_amounts(text: str | float, amount: Fraction | int) -> None:
-    """Every suffix of Kubernetes is understood."""
+def test_texts_are_parsed_as_quantities(text: str | float, amount: Fraction | int) -> None:
+    """Every suffix of Kubernetes is known."""
     assert quantity.parse(text) == amount
 
 
@@ -37,8 +37,8 @@ def test_other_texts_are_refused(text: str) -> None:
         quantity.parse(text)
 
 
-def test_equal_amounts_are_the_same() -> None:
-    """The API server rewrites what it stores; that is no difference."""
+def test_equal_quantities_are_the_same() -> None:
+    """The API server rewrites what it stores; that is not a difference."""
     assert quantity.same("1000m", "1")
     assert quantity.same("1024Mi", "1Gi")
     assert not quantity.same("1", "2")

@@ -108,7 +108,7 @@ def test_one_object_has_exactly_these_bytes() -> None:
     ],
 )
 def test_harmless_text_is_plain(text: str) -> None:
-    """What no reader could misread stands without quotes."""
+    """Text that no reader can misread has no quotes."""
     assert yaml_emitter.emit(text) == f"{text}\n".encode()
 
 
@@ -118,8 +118,8 @@ def test_harmless_text_is_plain(text: str) -> None:
      ".5", "2020-01-01", "+1", "-x", "{a", "[a", "a{b", 'a"b', "ä", "*a", "&a", "!a", "%a", "@a",
      "NaN"],
 )  # fmt: skip
-def test_doubtful_text_is_quoted(text: str) -> None:
-    """What some reader would type or break stands in double quotes."""
+def test_ambiguous_text_is_quoted(text: str) -> None:
+    """Text that some reader would convert or break is in double quotes."""
     quoted = text.replace('"', '\\"')
     assert yaml_emitter.emit(text) == f'"{quoted}"\n'.encode()
 

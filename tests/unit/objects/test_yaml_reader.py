@@ -23,9 +23,9 @@ def test_plain_scalars_are_typed_like_go(text: str, value: object) -> None:
     if text == "-":
         assert yaml_reader.read(b"a:\n-") == {"a": [None]}
         return
-    found = yaml_reader.read(f"a: {text}".encode())
-    assert found == {"a": value}
-    assert type(found["a"]) is type(value)
+    value_read = yaml_reader.read(f"a: {text}".encode())
+    assert value_read == {"a": value}
+    assert type(value_read["a"]) is type(value)
 
 
 def test_keys_become_text() -> None:
@@ -58,14 +58,14 @@ def test_keys_become_text() -> None:
         (b"[" * 300 + b"]" * 300, "deeper"),
     ],
 )
-def test_surprises_are_refused(content: bytes, rule: str) -> None:
-    """What is not one plain document is a ValueError that names the rule."""
+def test_ambiguous_documents_are_refused(content: bytes, rule: str) -> None:
+    """Everything but one plain document is a ValueError that names the rule."""
     with pytest.raises(ValueError, match=rule):
         yaml_reader.read(content)
 
 
 def test_line_is_named() -> None:
-    """A refusal says where."""
+    """The error has the line."""
     with pytest.raises(yaml_reader.NotReadable, match="line 3"):
         yaml_reader.read(b"a: 1\nb: 2\nc: &x 1\n")
 
@@ -90,7 +90,7 @@ def test_quoted_merge_key_is_text() -> None:
 
 
 def test_many_documents_with_aliases_and_merge_keys() -> None:
-    """What people write is worked out; an explicit key wins over a merged one."""
+    """Aliases are expanded; an explicit key wins over a merged one."""
     text = b"a: &x {p: 1, q: 1}\nb: *x\nc:\n  <<: *x\n  q: 2\n---\n- &l [1]\n- *l\n"
     first, second = yaml_reader.read_all(text)
     assert first == {"a": {"p": 1, "q": 1}, "b": {"p": 1, "q": 1}, "c": {"p": 1, "q": 2}}
@@ -98,7 +98,7 @@ def test_many_documents_with_aliases_and_merge_keys() -> None:
 
 
 def test_aliases_share_nothing() -> None:
-    """Who changes one copy changes no other."""
+    """Changing one copy changes no other."""
     [document] = yaml_reader.read_all(b"a: &x {p: 1}\nb: *x\n")
     document["a"]["p"] = 2
     assert document["b"] == {"p": 1}
@@ -114,7 +114,7 @@ def test_aliases_that_would_fill_the_memory_are_refused() -> None:
 
 
 def test_aliases_that_would_nest_without_end_are_refused() -> None:
-    """Neither a value inside itself nor a chain of thousands is worked out."""
+    """Neither a value inside itself nor a chain of thousands is expanded."""
     with pytest.raises(yaml_reader.NotReadable, match="inside what it names"):
         yaml_reader.read_all(b"a: &a [*a]")
     chain = "\n".join(["- &x0 [1]", *(f"- &x{n} [*x{n - 1}]" for n in range(1, 2000))])
@@ -140,7 +140,7 @@ def test_an_alias_needs_an_anchor_before_it() -> None:
     ],
 )
 def test_json_is_read_as_json(content: bytes, values: list[object]) -> None:
-    """What is JSON all through means what JSON says, also where YAML readers would refuse it."""
+    """JSON documents mean what JSON defines, also where YAML readers would refuse them."""
     assert yaml_reader.read_all(content) == values
 
 
@@ -156,7 +156,7 @@ def test_json_is_read_as_json(content: bytes, values: list[object]) -> None:
         (b'{"a": "' + b"x" * 64 + b'"}', "more than 64"),
     ],
 )
-def test_json_that_nobody_should_act_on_is_refused(content: bytes, rule: str) -> None:
+def test_ambiguous_json_is_refused(content: bytes, rule: str) -> None:
     """The rules for YAML hold for JSON too."""
     most = 64 if rule.startswith("more") else 1 << 20
     with pytest.raises(yaml_reader.NotReadable, match=rule):
