@@ -1,4 +1,4 @@
-"""What a server loads to write its log."""
+"""Modules that a server loads to write its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import rich
 
 
 def test_a_server_logs_without_rich() -> None:
-    """Tracebacks are written all the same, and rich can be imported afterwards."""
+    """Tracebacks are still written, and rich can be imported afterwards."""
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "drawn by hand" in done.stderr

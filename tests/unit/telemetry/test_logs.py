@@ -20,7 +20,7 @@ SECRET = 'tok"en\nwith-quotes'
 
 @pytest.fixture(autouse=True)
 def untouched_logging() -> Iterator[None]:
-    """Logging as it was before, and a secret that is known meanwhile."""
+    """Logging restored afterwards, and a registered secret meanwhile."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     process.add(SECRET)
@@ -59,8 +59,8 @@ def test_message_field_does_not_replace_the_message() -> None:
     assert (line["message"], line["detail"]) == ("push", "rejected")
 
 
-def test_terminal_gets_coloured_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal gets coloured lines unless colours are unwanted."""
+def test_terminal_gets_colored_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal gets colored lines unless colors are turned off."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     out = Terminal()
     logs.configure("auto", "info", out)
@@ -74,8 +74,8 @@ def test_terminal_gets_coloured_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in plain.getvalue()
 
 
-def test_text_without_terminal_has_no_colours() -> None:
-    """Text asked for in a file is plain, one line per record."""
+def test_text_without_terminal_has_no_colors() -> None:
+    """Text in a file is plain, one line per record."""
     out = io.StringIO()
     logs.configure("text", "info", out)
     structlog.get_logger().info("push")
@@ -84,7 +84,7 @@ def test_text_without_terminal_has_no_colours() -> None:
 
 
 def test_records_below_the_level_are_dropped() -> None:
-    """Nothing below the chosen level is written."""
+    """Nothing below the configured level is written."""
     out = io.StringIO()
     logs.configure("json", "warning", out)
     structlog.get_logger().info("quiet")
@@ -93,8 +93,8 @@ def test_records_below_the_level_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_secrets_are_gone_from_every_place(form: LogFormat) -> None:
-    """A secret disappears from messages, fields, nested values, bytes, objects, errors."""
+def test_secrets_are_redacted_everywhere(form: LogFormat) -> None:
+    """In messages, fields, nested values, bytes, objects, errors."""
     out = io.StringIO()
     logs.configure(form, "info", out)
     log = structlog.get_logger()
@@ -122,7 +122,7 @@ def test_libraries_write_the_same_way() -> None:
 
 
 def test_configuring_again_replaces() -> None:
-    """A second configuration writes to the new place only, once."""
+    """A second configuration writes to the new stream only, once."""
     first, second = io.StringIO(), io.StringIO()
     logs.configure("json", "info", first)
     logs.configure("json", "info", second)
@@ -132,7 +132,7 @@ def test_configuring_again_replaces() -> None:
     assert len(lines(second)) == 2
 
 
-def test_a_terminal_does_not_obey_what_is_logged() -> None:
+def test_control_characters_in_a_record_are_escaped() -> None:
     """Text from outside cannot move the cursor or color a line."""
     out = io.StringIO()
     logs.configure("text", "info", out)

@@ -11,6 +11,6 @@ from windlass.telemetry.reasons import EventReason, SkipReason
 
 @pytest.mark.parametrize("reason", [*SkipReason, *EventReason])
 def test_reasons_are_camel_case_of_their_name(reason: SkipReason | EventReason) -> None:
-    """A reason reads in code as it reads in a metric or an event."""
+    """A reason has the same name in code, metrics and events."""
     assert reason.value == "".join(word.capitalize() for word in reason.name.split("_"))
     assert re.fullmatch(r"[A-Z][A-Za-z]+", reason)

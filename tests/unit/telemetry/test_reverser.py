@@ -1,4 +1,4 @@
-"""The metrics table and what becomes of it."""
+"""The metrics table and the metrics that are created from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def live() -> ReverserMetrics:
 
 
 def exposed(live: ReverserMetrics) -> str:
-    """What a scrape would see."""
+    """The text of a scrape."""
     return generate_latest(live.registry).decode()
 
 
@@ -35,7 +35,7 @@ def test_names_follow_the_conventions() -> None:
 
 
 def test_every_line_can_be_recorded(live: ReverserMetrics) -> None:
-    """Each declared metric shows up once something was recorded."""
+    """Each declared metric is exposed once something was recorded."""
     for line in table.declared_metrics(ReverserMetrics):
         series, labels = live.built(line), tuple(f"v-{label}" for label in line.labels)
         if isinstance(series, CounterSeries):
@@ -53,7 +53,7 @@ def test_every_line_can_be_recorded(live: ReverserMetrics) -> None:
 
 
 def test_attributes_are_the_table(live: ReverserMetrics) -> None:
-    """An attribute is its own live metric, the class shows the declaration."""
+    """An instance has the live metric, the class its declaration."""
     live.skips.inc("Noise")
     live.skips.inc("Noise", amount=2)
     live.queue_depth.inc("rules")
@@ -64,7 +64,7 @@ def test_attributes_are_the_table(live: ReverserMetrics) -> None:
 
 
 def test_children_are_kept(live: ReverserMetrics) -> None:
-    """The same labels give the same child without asking the library again."""
+    """The same labels give the same child without a call of the library."""
     assert live.commits.child(("user",)) is live.commits.child(("user",))
 
 
@@ -74,7 +74,7 @@ def test_wrong_number_of_labels_is_refused(live: ReverserMetrics) -> None:
         live.reconciles.inc("rules")
 
 
-def test_gone_destination_leaves_no_series(live: ReverserMetrics) -> None:
+def test_a_deleted_destination_leaves_no_series(live: ReverserMetrics) -> None:
     """Forgetting a destination removes its series and no other."""
     live.sync_complete.set(1, "team", "a")
     live.sync_complete.set(1, "team", "b")
