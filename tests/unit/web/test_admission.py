@@ -1,4 +1,4 @@
-"""AdmissionReview: what is read, what is answered, what broken bodies get."""
+"""AdmissionReview: parsing, responses, broken bodies."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_objects_stay_out_of_representations() -> None:
     assert "hunter2" not in repr(admission.parse(review(object={"data": "hunter2"})))
 
 
-def test_answer_allows_and_repeats_the_uid() -> None:
-    """The answer is a v1 review that allows, with the uid safely encoded."""
+def test_the_response_allows_and_repeats_the_uid() -> None:
+    """It is a v1 review that allows, with the uid safely encoded."""
     assert json.loads(admission.allow('u"1')) == {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -99,15 +99,15 @@ def test_answer_allows_and_repeats_the_uid() -> None:
         (b'{"request":{"object":{"uid":"someone-else"}', ""),
     ],
 )
-def test_unreadable_bodies_give_up_their_uid_at_most(body: bytes, uid: str) -> None:
-    """A body that cannot be read yields the request's uid or none, never another uid."""
+def test_an_unreadable_body_yields_at_most_its_uid(body: bytes, uid: str) -> None:
+    """Its own uid or none, never another."""
     with pytest.raises(ReviewUnreadable) as caught:
         admission.parse(body)
     assert caught.value.uid == uid
 
 
 class Exchange:
-    """An ASGI exchange without a server that notes the order of things."""
+    """An ASGI exchange without a server that records the order of steps."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -139,7 +139,7 @@ async def run(
     await endpoint(scope, exchange.receive, exchange.send)
 
 
-async def test_answer_goes_out_before_the_request_is_handed_over() -> None:
+async def test_the_response_is_sent_before_the_request_is_recorded() -> None:
     """The write is allowed first; only then is the request passed on."""
     exchange = Exchange(review())
     seconds: list[float] = []
@@ -152,8 +152,8 @@ async def test_answer_goes_out_before_the_request_is_handed_over() -> None:
     assert len(seconds) == 1
 
 
-async def test_broken_receiver_does_not_break_the_answer() -> None:
-    """An error behind the answer stays behind it."""
+async def test_a_failing_callback_does_not_affect_the_response() -> None:
+    """Its error is raised after the response."""
 
     def explode(request: AdmissionRequest) -> None:
         raise RuntimeError("queue")
@@ -165,18 +165,18 @@ async def test_broken_receiver_does_not_break_the_answer() -> None:
 
 @pytest.mark.parametrize(("body", "status"), [(b'{"request":{"uid":"u-1"', 200), (b"{}", 400)])
 async def test_unread_bodies_are_allowed_where_possible(body: bytes, status: int) -> None:
-    """A broken body is allowed when its uid is known, and never handed over."""
+    """A broken body is allowed if its uid is known, and never passed on."""
     exchange = Exchange(body)
-    handed: list[AdmissionRequest] = []
+    received: list[AdmissionRequest] = []
     lost: list[int] = []
-    endpoint = AdmissionEndpoint(handed.append, paths=[PATH], lost=lambda: lost.append(1))
+    endpoint = AdmissionEndpoint(received.append, paths=[PATH], lost=lambda: lost.append(1))
     await run(endpoint, exchange)
-    assert (exchange.status, handed, lost) == (status, [], [1])
+    assert (exchange.status, received, lost) == (status, [], [1])
 
 
 @pytest.mark.parametrize("path", ["/x", "", "/process-validating-webhook", PATH + "4", PATH[:-1]])
 async def test_other_paths_are_not_found(path: str) -> None:
-    """Only the webhook's path is answered, and what else is called is no loss."""
+    """Only the webhook's path is served, and other requests are not record gaps."""
     exchange = Exchange(review())
     lost: list[int] = []
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lambda: lost.append(1))
@@ -185,7 +185,7 @@ async def test_other_paths_are_not_found(path: str) -> None:
 
 
 async def test_a_path_is_accepted_until_it_is_replaced() -> None:
-    """Of several paths each is answered; one that was given up is not."""
+    """Each of several paths is served; a former one is not."""
     endpoint = AdmissionEndpoint(lambda _: None, paths=["/old"])
     statuses = []
     for paths in (["/new", "/old"], ["/new"]):
@@ -198,7 +198,7 @@ async def test_a_path_is_accepted_until_it_is_replaced() -> None:
 
 
 async def test_other_methods_are_refused() -> None:
-    """Only POST is answered."""
+    """Only POST is served."""
     exchange = Exchange(b"")
     await run(AdmissionEndpoint(lambda _: None, paths=[PATH]), exchange, method="GET")
     assert exchange.status == 405

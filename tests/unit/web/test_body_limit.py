@@ -11,7 +11,7 @@ from windlass.web.body_limit import BodyLimit
 
 
 class Sender:
-    """Sends chunks, then waits for ever or ends."""
+    """Sends chunks, then waits forever or ends."""
 
     def __init__(self, *chunks: bytes, ends: bool = True, declares: int | None = None) -> None:
         self.chunks = list(chunks)
@@ -43,7 +43,7 @@ class Sender:
 
 
 async def take(sender: Sender, *, cap: int = 10, budget: int = 100) -> BodyLimit:
-    """Send one request through an intake."""
+    """Send one request through a body limit."""
     intake = BodyLimit(sender.app, cap_bytes=cap, seconds=10, budget_bytes=budget)
     await intake(sender.scope, sender.receive, sender.send)
     return intake
@@ -58,7 +58,7 @@ async def test_chunks_arrive_as_one_body() -> None:
 
 @pytest.mark.parametrize("declares", [None, 11])
 async def test_too_large_body_never_reaches_the_application(declares: int | None) -> None:
-    """A body over the cap is answered 413, whether it declares its length or not."""
+    """A body over the cap gets 413, whether it declares its length or not."""
     sender = Sender(b"01234", b"567890", b"more", declares=declares)
     await take(sender)
     assert (sender.status, sender.seen) == (413, [])
@@ -66,8 +66,8 @@ async def test_too_large_body_never_reaches_the_application(declares: int | None
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
-async def test_slow_body_is_given_up() -> None:
-    """A body that stops arriving is answered 408 after the deadline."""
+async def test_a_slow_body_is_refused() -> None:
+    """A body that stops arriving gets 408 after the deadline."""
     sender = Sender(b"0", ends=False)
     await take(sender)
     assert (sender.status, sender.seen) == (408, [])
@@ -76,22 +76,22 @@ async def test_slow_body_is_given_up() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
-async def test_endless_sender_is_left_after_a_while() -> None:
-    """A refused sender that never stops is not listened to for long."""
+async def test_an_endless_sender_is_disconnected() -> None:
+    """A refused sender that never stops is read for a bounded time."""
     sender = Sender(b"0123456789x", ends=False)
     await take(sender)
     assert sender.status == 413
     assert asyncio.get_running_loop().time() == pytest.approx(2, abs=0.1)
 
 
-async def test_sender_that_leaves_is_forgotten() -> None:
-    """A connection lost within the body runs no application."""
+async def test_a_disconnected_sender_runs_no_application() -> None:
+    """The connection was lost within the body."""
     sender = Sender()
     await take(sender)
     assert (sender.status, sender.seen) == (0, [])
 
 
-async def test_budget_is_shared_and_given_back() -> None:
+async def test_the_budget_is_shared_and_released() -> None:
     """Bodies together stay within the budget, and a finished request frees its part."""
     sender = Sender(b"01234")
     intake = await take(sender, budget=5)

@@ -1,4 +1,4 @@
-"""What an admission endpoint is known by, and when that changes."""
+"""The stored identity of an admission endpoint, and when it is renewed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ServingNames(("windlass-leader-only.windlass-system.svc",), ("127.0.0.1",))
 
 
-def test_what_is_kept_is_read_back() -> None:
-    """Whoever serves next is the same endpoint, and has nothing to renew."""
-    made = webhook_identity.create_identity(NAMES, NOW)
-    assert webhook_identity.read_identity(webhook_identity.secret_data(made)) == made
-    assert not webhook_identity.needs_renewal(made, NAMES, NOW)
-    assert len(made.token) == 32
-    assert made.tokens(NOW) == (made.token,)
+def test_a_stored_identity_is_read_back() -> None:
+    """The next process serves as the same endpoint, and has nothing to renew."""
+    identity = webhook_identity.create_identity(NAMES, NOW)
+    assert webhook_identity.read_identity(webhook_identity.secret_data(identity)) == identity
+    assert not webhook_identity.needs_renewal(identity, NAMES, NOW)
+    assert len(identity.token) == 32
+    assert identity.tokens(NOW) == (identity.token,)
 
 
 @pytest.mark.parametrize(
@@ -35,19 +35,19 @@ def test_what_is_kept_is_read_back() -> None:
         ("path", None),
     ],
 )
-def test_what_is_spoiled_is_not_served_with(key: str, content: bytes | None) -> None:
-    """A Secret that is not whole counts as none."""
-    kept = webhook_identity.secret_data(webhook_identity.create_identity(NAMES, NOW))
+def test_a_damaged_identity_is_not_used(key: str, content: bytes | None) -> None:
+    """An incomplete Secret counts as none."""
+    stored = webhook_identity.secret_data(webhook_identity.create_identity(NAMES, NOW))
     if content is None:
-        del kept[key]
+        del stored[key]
     else:
-        kept[key] = base64.b64encode(content).decode()
-    assert webhook_identity.read_identity(kept) is None
-    assert webhook_identity.read_identity({**kept, key: "not base64!"}) is None
+        stored[key] = base64.b64encode(content).decode()
+    assert webhook_identity.read_identity(stored) is None
+    assert webhook_identity.read_identity({**stored, key: "not base64!"}) is None
 
 
-def test_the_path_of_before_is_accepted_for_ten_minutes() -> None:
-    """An API server that has not loaded the new path yet is still heard."""
+def test_the_previous_path_is_accepted_for_ten_minutes() -> None:
+    """An API server that has not loaded the new path yet is still served."""
     old = webhook_identity.create_identity(NAMES, NOW)
     new = webhook_identity.renew_identity(old, NAMES, NOW)
     assert new.token != old.token
@@ -58,7 +58,7 @@ def test_the_path_of_before_is_accepted_for_ten_minutes() -> None:
     assert webhook_identity.read_identity(webhook_identity.secret_data(new)) == new
 
 
-def test_an_authority_past_its_best_is_replaced_with_its_leaf() -> None:
+def test_an_old_authority_is_replaced_with_its_leaf() -> None:
     """The leaf is due first; by then the authority may be due as well."""
     old = webhook_identity.create_identity(NAMES, NOW)
     late = NOW + timedelta(days=300)
@@ -69,20 +69,20 @@ def test_an_authority_past_its_best_is_replaced_with_its_leaf() -> None:
 
 
 def test_a_leaf_of_other_names_or_of_another_authority_is_due() -> None:
-    """A Service that was renamed, or a Secret that was patched together, is noticed."""
-    made = webhook_identity.create_identity(NAMES, NOW)
+    """After a Service was renamed, or a Secret was patched."""
+    identity = webhook_identity.create_identity(NAMES, NOW)
     moved = ServingNames(("other.windlass-system.svc",))
-    assert webhook_identity.needs_renewal(made, moved, NOW)
+    assert webhook_identity.needs_renewal(identity, moved, NOW)
     assert certificates.covers(
-        webhook_identity.renew_identity(made, moved, NOW).leaf.cert_pem, moved.dns, ()
+        webhook_identity.renew_identity(identity, moved, NOW).leaf.cert_pem, moved.dns, ()
     )
-    stranger = webhook_identity.create_identity(NAMES, NOW)
-    assert webhook_identity.needs_renewal(replace(made, leaf=stranger.leaf), NAMES, NOW)
+    foreign = webhook_identity.create_identity(NAMES, NOW)
+    assert webhook_identity.needs_renewal(replace(identity, leaf=foreign.leaf), NAMES, NOW)
 
 
-def test_neither_key_nor_path_is_shown() -> None:
-    """What is logged by accident tells nothing."""
-    shown = repr(webhook_identity.create_identity(NAMES, NOW))
-    assert "PRIVATE KEY" not in shown
-    assert webhook_identity.create_identity(NAMES, NOW).token not in shown
-    assert "token" not in shown
+def test_neither_key_nor_path_is_printed() -> None:
+    """An accidental log line contains no secret."""
+    printed = repr(webhook_identity.create_identity(NAMES, NOW))
+    assert "PRIVATE KEY" not in printed
+    assert webhook_identity.create_identity(NAMES, NOW).token not in printed
+    assert "token" not in printed
