@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.api.server import Answer, Server
 from tests.support.cluster.api_kinds import get_kind
-from tests.unit.api.trial import ABSENT, GOOD, case
+from tests.unit.api.spec_cases import ABSENT, GOOD, case
 from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 

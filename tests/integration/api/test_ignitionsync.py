@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Server
-from tests.unit.api.trial import ABSENT, CANARY, GOOD, case
+from tests.unit.api.spec_cases import ABSENT, CANARY, GOOD, case
 from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.base.errors import Stalled
 

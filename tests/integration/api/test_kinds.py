@@ -10,7 +10,7 @@ import pytest
 from tests.integration.api.server import Answer, Server
 from tests.support.cluster.api_kinds import get_kind
 from tests.unit.api.corpus import cases
-from tests.unit.api.trial import ABSENT, CANARY, GOOD, Case, case
+from tests.unit.api.spec_cases import ABSENT, CANARY, GOOD, Case, case
 from windlass.api.install import crd
 from windlass.api.kinds.registry import KINDS
 from windlass.base.errors import Stalled

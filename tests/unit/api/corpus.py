@@ -1,4 +1,4 @@
-"""Good and bad values of every field of the reverser's kinds, each in an otherwise good object.
+"""Valid and invalid values of every field of the reverser's kinds, each in a valid object.
 
 The same list is judged by the code (unit) and by a real API server (integration): both
 must agree with what is written here.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.unit.api import corpus_environments, corpus_gateways
+from tests.unit.api.spec_cases import ABSENT, CANARY, GOOD, Case, case, listed, values
 from tests.unit.api.texts import (
     BAD_BRANCHES,
     BAD_FOLDERS,
@@ -31,7 +32,6 @@ from tests.unit.api.texts import (
     GOOD_VERSIONS,
     GOOD_WINDOWS,
 )
-from tests.unit.api.trial import ABSENT, CANARY, GOOD, Case, case, listed, values
 
 __all__ = ["ABSENT", "CANARY", "GOOD", "Case", "case", "cases"]
 
@@ -40,8 +40,8 @@ def _repo() -> Iterator[Case]:
     kind = "GitRepoConfig"
     yield from values(kind, "repoUrl", GOOD_URLS, [*BAD_URLS, 1, True, [], {}, ABSENT])
     branches = [*listed(GOOD_BRANCHES), ["a", "b"], [f"b{n}" for n in range(64)]]
-    crowd = [f"b{n}" for n in range(65)]
-    wrong = [*listed(BAD_BRANCHES), [], ["a", "a"], crowd, "main", [1], ABSENT]
+    too_many = [f"b{n}" for n in range(65)]
+    wrong = [*listed(BAD_BRANCHES), [], ["a", "a"], too_many, "main", [1], ABSENT]
     yield from values(kind, "allowedBranches", branches, wrong)
     grants = [*listed(GOOD_LABELS), ["*"], [], ["a", "b"], [f"n{n}" for n in range(256)], ABSENT]
     wrong = [*listed(BAD_LABELS), [""], ["a", "a"], [f"n{n}" for n in range(257)], "a"]
@@ -104,13 +104,13 @@ def _rule(kind: str) -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
-    found = [*_repo(), *_destination(), *_rule("WatchRule"), *_rule("ClusterWatchRule")]
+    """The cases of all kinds."""
+    reverser_cases = [*_repo(), *_destination(), *_rule("WatchRule"), *_rule("ClusterWatchRule")]
     cluster, own = "ClusterWatchRule", "WatchRule"
     namespace = "destinationRef.namespace"
-    found += values(cluster, namespace, GOOD_LABELS, [*BAD_LABELS, "", "*", ABSENT])
-    found += values(own, namespace, [*GOOD_LABELS, "", ABSENT], [*BAD_LABELS, "*"])
-    found += values(
+    reverser_cases += values(cluster, namespace, GOOD_LABELS, [*BAD_LABELS, "", "*", ABSENT])
+    reverser_cases += values(own, namespace, [*GOOD_LABELS, "", ABSENT], [*BAD_LABELS, "*"])
+    reverser_cases += values(
         cluster, "rules.0.scope", ["Cluster", "Namespaced"], ["", "cluster", "*", ABSENT]
     )
-    return [*found, *corpus_gateways.cases(), *corpus_environments.cases()]
+    return [*reverser_cases, *corpus_gateways.cases(), *corpus_environments.cases()]

@@ -1,4 +1,4 @@
-"""Good and bad values of the fields of a Project and an Environment."""
+"""Valid and invalid values of the fields of a Project and an Environment."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.unit.api.corpus_gateways import BAD_PATHS, GOOD_PATHS
+from tests.unit.api.spec_cases import ABSENT, GOOD, Case, case, listed, values
 from tests.unit.api.texts import BAD_LABELS, BAD_NAMES, BAD_URLS, GOOD_LABELS, GOOD_NAMES, GOOD_URLS
-from tests.unit.api.trial import ABSENT, GOOD, Case, case, listed, values
 
 PROJECT = "Project"
 ENVIRONMENT = "Environment"
@@ -227,7 +227,7 @@ def _environment() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """The cases of both kinds."""
     return [
         *_project_sources(),
         *_aliases(),

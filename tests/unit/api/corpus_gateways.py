@@ -1,4 +1,4 @@
-"""Good and bad values of the fields of an IgnitionSync."""
+"""Valid and invalid values of the fields of an IgnitionSync."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from tests.unit.api.spec_cases import ABSENT, Case, case, listed, values
 from tests.unit.api.texts import BAD_NAMES, BAD_URLS, GOOD_NAMES, GOOD_URLS
-from tests.unit.api.trial import ABSENT, Case, case, listed, values
 
 KIND = "IgnitionSync"
 
@@ -214,8 +214,8 @@ def _patches() -> Iterator[Case]:
         [_mapped(patches=[patch]) for patch in bad] + [_mapped(patches=good[:1] * 33)],
     )
     for path in ("a", "", ".", "..a", ".a[", ".a[01]", '["a', ".a\n", "." + "x" * 256):
-        found = case(KIND, "profiles", _mapped(patches=[{"set": {path: "x"}}]), False)
-        yield dataclasses.replace(found, costly=True)
+        single_case = case(KIND, "profiles", _mapped(patches=[{"set": {path: "x"}}]), False)
+        yield dataclasses.replace(single_case, costly=True)
 
 
 def _files() -> Iterator[Case]:
@@ -264,8 +264,8 @@ def _policies() -> Iterator[Case]:
         "drift.mode": ["Off", "Report", "Remediate"],
         "agent.initialSyncPolicy": ["Wait", "StartAnyway"],
     }
-    for field, words in enums.items():
-        yield from values(KIND, field, words, ["", "x", words[0].swapcase(), 1])
+    for field, choices in enums.items():
+        yield from values(KIND, field, choices, ["", "x", choices[0].swapcase(), 1])
     yield from _lengths("ignition.scan.requestTimeout", ["1s", "5m"], ["999ms", "6m"])
     yield from _lengths("ignition.scan.completionTimeout", ["1s", "1h"], ["0s", "2h"])
     yield from _lengths("drift.interval", ["5s", "24h"], ["1s", "25h"])
@@ -279,5 +279,5 @@ def _policies() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """The cases of IgnitionSync."""
     return [*_git(), *_gateway(), *_profiles(), *_files(), *_policies()]

@@ -1,4 +1,4 @@
-"""What the rights say and what the rooms do, told in two places, is the same."""
+"""What is declared in the install room and in the capabilities agrees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.gateways.wire import agent_objects
 
 
 def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
-    """Exactly the kinds that a bundle may hold are in the role it is applied with."""
+    """Exactly the kinds that a bundle may contain are in the role it is applied with."""
     ((role,),) = (
         documents
         for name, documents in rbac.documents_by_file().items()
@@ -25,8 +25,8 @@ def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
     assert granted == wanted
 
 
-def test_names_of_what_is_kept_for_gateways() -> None:
-    """The fence lets the names pass that the gateways capability gives."""
+def test_the_operator_policy_allows_the_names_of_gateways() -> None:
+    """The names that the gateways capability gives its objects."""
     names = (
         agent_objects.metadata_name("x"),
         agent_objects.summary_name("x"),

@@ -1,8 +1,8 @@
-"""Good and bad texts of the sorts that several kinds use."""
+"""Valid and invalid texts of the types that several kinds use."""
 
 from __future__ import annotations
 
-from tests.unit.api.trial import CANARY
+from tests.unit.api.spec_cases import CANARY
 
 GOOD_URLS = [
     "https://git.example.com/infra.git",

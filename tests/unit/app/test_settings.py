@@ -1,4 +1,4 @@
-"""The table of settings, its forms, its reference."""
+"""The table of settings, its value forms, its reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.app.settings_forms import ListenAddress
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
-    """Settings that nobody gave have their documented values, with types ready for use."""
+    """Omitted settings have their documented values, with their types."""
     settings = Settings()
     assert settings.discovery_refresh == 300.0
     assert settings.git_fetch_timeout == 300.0
@@ -44,7 +44,7 @@ def test_names_of_all_sources_come_from_the_field() -> None:
 
 @pytest.mark.parametrize("line", table.TABLE, ids=lambda line: line.name)
 def test_every_line_is_complete(line: table.Setting) -> None:
-    """Every setting has a sentence, an expectation, a default that reads back as itself."""
+    """Every setting has a sentence, an expectation, a default that is parsed to itself."""
     assert line.help.endswith(".")
     assert line.form.expected
     assert line.form.read(line.form.write(line.default)) == line.default
@@ -61,14 +61,14 @@ def test_reference_has_a_row_for_every_setting() -> None:
 
 
 def test_a_quota_is_named_as_the_api_names_it() -> None:
-    """The words are told twice, so that reading settings needs no API; they are the same."""
+    """The names are declared twice, so that reading settings needs no API; they are equal."""
     names = [field.encode_name for field in msgspec.structs.fields(Quota)]
     assert sorted(names) == sorted((*forms.QUOTA_AMOUNTS, *forms.QUOTA_COUNTS))
     assert get_args(table.PodSecurity) == get_args(PodSecurity)
 
 
 def reads(form: Any, text: str) -> bool:
-    """Whether a form takes this text."""
+    """Whether a form accepts this text."""
     try:
         form.read(text)
     except ValueError:
@@ -97,7 +97,7 @@ def reads(form: Any, text: str) -> bool:
     ],
 )
 def test_good_values_are_read(form: Any, text: str, value: Any) -> None:
-    """Each form reads what its expectation promises."""
+    """Each form accepts what its expectation promises."""
     assert form.read(text) == value
 
 

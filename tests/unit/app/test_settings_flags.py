@@ -21,12 +21,12 @@ app = typer.Typer()
 @app.command()
 @accepts_settings
 def run(settings: Settings, name: Annotated[str, typer.Option("--name")] = "dev") -> None:
-    """Take settings."""
+    """Receive settings."""
     seen.append((name, settings))
 
 
 def invoke(*arguments: str, environment: dict[str, str] | None = None) -> Settings:
-    """Settings that the command was given."""
+    """The settings that the command received."""
     seen.clear()
     result = CliRunner().invoke(app, list(arguments), env=environment or {}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -41,7 +41,7 @@ def test_command_without_options_gets_the_defaults() -> None:
 
 
 def test_flags_reach_the_settings() -> None:
-    """Values, switches, repeated flags arrive with their types."""
+    """Values, switches, repeated flags have their types."""
     settings = invoke(
         "--discovery-refresh",
         "90s",
@@ -62,7 +62,7 @@ def test_flag_wins_over_variable() -> None:
     assert (settings.page_size, settings.leader_elect) == (8, False)
 
 
-def test_bad_flag_is_told() -> None:
+def test_a_bad_flag_is_reported() -> None:
     """A value out of bounds names the flag."""
     with pytest.raises(Fatal, match="flag --page-size: '0' is not"):
         invoke("--page-size=0")

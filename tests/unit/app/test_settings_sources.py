@@ -1,4 +1,4 @@
-"""Which source wins, and what a mistake in one is told like."""
+"""Which source wins, and how a mistake in one is reported."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from windlass.base.redaction import process
 
 
 def resolved(text: str = "", flags: Any = None, **environment: str) -> Settings:
-    """Settings of a file's text, flags, variables."""
+    """The settings from a file's text, flags, variables."""
     return sources.resolve_texts(
         flags=flags or {}, environment=environment, text=text, file_name="windlass.yaml"
     )
 
 
 def complaint(text: str = "", flags: Any = None, **environment: str) -> str:
-    """What is said about bad sources."""
+    """The error about bad sources."""
     with pytest.raises(Fatal) as caught:
         resolved(text, flags, **environment)
     assert caught.value.reason == "SettingsInvalid"
@@ -37,7 +37,7 @@ def test_flag_over_variable_over_file_over_default() -> None:
 
 
 def test_bad_value_is_found_even_when_hidden() -> None:
-    """A broken value in a lower source is reported though a flag would win."""
+    """A bad value in a lower source is reported though a flag would win."""
     message = complaint("page-size: many\n", {"page-size": "1"})
     assert message == (
         "windlass.yaml line 1, page-size: 'many' is not a whole number from 1 to 10000"
@@ -56,13 +56,13 @@ def test_list_replaces_list() -> None:
 
 
 def test_words_that_yaml_takes_for_booleans_stay_words() -> None:
-    """`off` in the file is the word of the setting, not the boolean of YAML."""
+    """`off` in the file is the value of the setting, not a YAML boolean."""
     assert resolved("noise-filter: off\n").noise_filter == "off"
     assert resolved("watch-all: true\n").watch_all is True
 
 
-def test_every_problem_is_told_at_once() -> None:
-    """Mistakes in three sources are reported together, each with its place."""
+def test_all_problems_are_reported_together() -> None:
+    """Mistakes in three sources, each with its source."""
     message = complaint(
         "a: 1\nlog-level: loud\n", {"page-size": "x"}, WINDLASS_ATTRIBUTION_TTL="soon"
     )
@@ -76,7 +76,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("discovery-refesh: 5m", "did you mean discovery-refresh?"),
         ("page_size: 5", "did you mean page-size?"),
@@ -92,9 +92,9 @@ def test_every_problem_is_told_at_once() -> None:
         ("page-size: \x00", "windlass.yaml: invalid YAML"),
     ],
 )
-def test_mistakes_in_the_file_are_explained(text: str, said: str) -> None:
-    """A file's mistake is told with its line and the way to put it right."""
-    assert said in complaint(text)
+def test_mistakes_in_the_file_are_explained(text: str, expected: str) -> None:
+    """With the line and the remedy."""
+    assert expected in complaint(text)
 
 
 def test_empty_file_changes_nothing() -> None:
@@ -103,26 +103,26 @@ def test_empty_file_changes_nothing() -> None:
 
 
 def test_unknown_variable_is_an_error_with_a_suggestion() -> None:
-    """A misspelt variable is not silently without effect."""
+    """A misspelled variable is not ignored."""
     assert complaint(WINDLASS_PAGESIZE="5") == (
         "variable WINDLASS_PAGESIZE: unknown setting; did you mean WINDLASS_PAGE_SIZE?"
     )
 
 
 def test_unknown_flag_is_an_error_with_a_suggestion() -> None:
-    """A flag the table does not know is refused."""
+    """A flag that is not in the table is refused."""
     assert complaint(flags={"page-siz": "5"}) == (
         "--page-siz: unknown setting; did you mean --page-size?"
     )
 
 
-def test_other_variables_are_left_alone() -> None:
-    """Variables of tests, of other programs, of the build are no settings."""
+def test_other_variables_are_ignored() -> None:
+    """Variables of tests, of other programs, of the build are not settings."""
     assert resolved(WINDLASS_FAILPOINTS="", WINDLASS_BINARIES="/x", PATH="/bin") == Settings()
 
 
-def test_variables_of_services_are_left_alone() -> None:
-    """What the kubelet sets for a Service called windlass-webhook is no mistake."""
+def test_variables_of_services_are_ignored() -> None:
+    """Variables that the kubelet sets for a Service called windlass-webhook."""
     links = {
         "WINDLASS_WEBHOOK_SERVICE_HOST": "10.0.0.1",
         "WINDLASS_WEBHOOK_SERVICE_PORT": "443",
@@ -136,7 +136,7 @@ def test_variables_of_services_are_left_alone() -> None:
 
 
 def test_known_secret_is_not_repeated() -> None:
-    """A credential that strayed into a setting does not come back in the message."""
+    """A credential in a setting is not in the message."""
     process.add("s3cr3t-value")
     try:
         assert "s3cr3t" not in complaint(WINDLASS_LOG_LEVEL="s3cr3t-value")

@@ -1,4 +1,4 @@
-"""`windlass check` says what it wants before it asks a cluster anything."""
+"""`windlass check` validates its command line before it connects to a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.cli.main import app
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         ([], "--network-probe"),
         (["--network-probe"], "--image"),
@@ -19,8 +19,8 @@ from windlass.cli.main import app
         (["--network-probe", "--image=x", "--timeout=9s"], "10s"),
     ],
 )
-def test_a_wrong_command_line_exits_with_two(flags: list[str], told: str) -> None:
-    """The message names what to write instead."""
+def test_a_wrong_command_line_exits_with_two(flags: list[str], expected: str) -> None:
+    """The message names the correct flag."""
     result = CliRunner().invoke(app, ["check", *flags])
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output

@@ -1,4 +1,4 @@
-"""The engine's texts in the words of a command line."""
+"""Messages of the agent with the flags of the command line instead of fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMIT = "a1" * 20
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (
             f'To allow it, annotate with ignition-sync.io/allow-mass-delete="{COMMIT}"',
@@ -25,9 +25,9 @@ COMMIT = "a1" * 20
         ("projects/a: invalid JSON", "projects/a: invalid JSON"),
     ],
 )
-def test_annotations_become_flags(text: str, said: str) -> None:
+def test_annotations_become_flags(text: str, output: str) -> None:
     """Those that have a flag of their own, and all others."""
-    assert with_flags(text) == said
+    assert with_flags(text) == output
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,17 @@ def test_annotations_become_flags(text: str, said: str) -> None:
         gateway_answers.other_port_hint(8043, tls=True),
     ],
 )
-def test_what_scans_say_names_no_field_that_a_command_line_lacks(text: str) -> None:
+def test_scan_messages_name_flags_instead_of_fields(text: str) -> None:
     """Address and token are flags here."""
-    said = with_flags(text)
-    assert not [name for name in ("apiKeySecretRef", "gateway.port", "gateway.tls") if name in said]
-    assert "https://127.0.0.1:8043" in said or "8043" not in text
+    output = with_flags(text)
+    assert not [
+        name for name in ("apiKeySecretRef", "gateway.port", "gateway.tls") if name in output
+    ]
+    assert "https://127.0.0.1:8043" in output or "8043" not in text
 
 
 def test_errors_keep_their_reason() -> None:
-    """Only the words change."""
+    """Only the message changes."""
     with pytest.raises(WindlassError) as caught, errors_with_flags():
         raise Stalled("NoRouting", "ignition-sync.io/profile: 'x' not found")
     assert (caught.value.reason, caught.value.message) == ("NoRouting", "--profile: 'x' not found")

@@ -15,10 +15,10 @@ COMMANDS = sorted(typer.main.get_group(command_line.complete_app()).commands)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_made_alone_is_the_one_among_all(
+def test_a_command_built_alone_equals_the_one_among_all(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only what the first word names is made, and its help is that of the whole command line."""
+    """Only the command that the first argument names is built, with the same help."""
     monkeypatch.setattr(sys, "argv", ["windlass", command, "--help"])
     assert list(command_line.select_command([command, "--help"]).commands) == [command]  # type: ignore[attr-defined]
     with pytest.raises(SystemExit):
@@ -29,10 +29,10 @@ def test_a_command_made_alone_is_the_one_among_all(
     assert capsys.readouterr() == alone
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["--show-completion"], ["rum"], ["git"]])
-def test_a_word_that_is_no_command_gets_the_whole_command_line(words: list[str]) -> None:
-    """Help lists every command, and a misspelt one is compared with all of them."""
-    whole = command_line.select_command(words)
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--show-completion"], ["rum"], ["git"]])
+def test_an_unknown_command_gets_the_whole_command_line(arguments: list[str]) -> None:
+    """Help lists every command, and a misspelled one is compared with all of them."""
+    whole = command_line.select_command(arguments)
     assert isinstance(whole, typer.Typer)
     assert sorted(typer.main.get_group(whole).commands) == COMMANDS
 

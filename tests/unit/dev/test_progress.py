@@ -1,4 +1,4 @@
-"""Tests of progress lines."""
+"""Progress lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass_dev.progress import LineReporter
 
 
 class _Watched(io.StringIO):
-    """A stream that tells when a heartbeat was written."""
+    """A stream that signals when a heartbeat was written."""
 
     def __init__(self) -> None:
         super().__init__()

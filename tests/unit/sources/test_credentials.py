@@ -22,10 +22,10 @@ class Objects:
 
     def __init__(self, **held: Mapping[str, str]) -> None:
         self.held = held
-        self.asked: list[tuple[str, str, str]] = []
+        self.reads: list[tuple[str, str, str]] = []
 
     async def get(self, gvr: GVR, name: str, namespace: str) -> Object:
-        self.asked.append((gvr.resource, namespace, name))
+        self.reads.append((gvr.resource, namespace, name))
         if name == "forbidden":
             raise Forbidden(403, "Forbidden", "no")
         if name not in self.held:
@@ -42,11 +42,11 @@ async def _read(objects: Objects, **named: object) -> Credentials:
     return await credentials.read_credentials(cast("Api", objects), "team", CredentialRefs(**named))  # type: ignore[arg-type]
 
 
-async def test_nothing_named_is_anonymous() -> None:
-    """A public repository needs nothing, and nothing is read."""
+async def test_without_references_access_is_anonymous() -> None:
+    """A public repository needs no credentials, and nothing is read."""
     objects = Objects()
     assert await _read(objects) == ANONYMOUS
-    assert objects.asked == []
+    assert objects.reads == []
 
 
 @pytest.mark.parametrize(
@@ -64,38 +64,44 @@ async def test_tokens(
     data: dict[str, str], key: str, basic: tuple[str, str] | None, bearer: str
 ) -> None:
     """The first key that has a value, or the named one."""
-    found = await _read(Objects(s=data), token=KeyRef("s", key))
-    assert (found.basic, found.bearer) == (basic, bearer)
+    credentials_read = await _read(Objects(s=data), token=KeyRef("s", key))
+    assert (credentials_read.basic, credentials_read.bearer) == (basic, bearer)
 
 
 async def test_ssh_keys_with_their_host_keys() -> None:
     """Host keys come from the same Secret, unless another one is named."""
     held = {"identity": "KEY", "password": "phrase", "known_hosts": "own"}
     objects = Objects(s=held, hosts={"known_hosts": "other"})
-    found = await _read(objects, ssh_key=KeyRef("s"))
-    assert (found.ssh_key, found.ssh_passphrase, found.known_hosts) == (b"KEY\n", "phrase", b"own")
-    found = await _read(objects, ssh_key=KeyRef("s"), known_hosts=KeyRef("hosts"))
-    assert found.known_hosts == b"other"
+    credentials_read = await _read(objects, ssh_key=KeyRef("s"))
+    assert (
+        credentials_read.ssh_key,
+        credentials_read.ssh_passphrase,
+        credentials_read.known_hosts,
+    ) == (b"KEY\n", "phrase", b"own")
+    credentials_read = await _read(objects, ssh_key=KeyRef("s"), known_hosts=KeyRef("hosts"))
+    assert credentials_read.known_hosts == b"other"
     hosts = {"known_hosts": KeyRef("hosts"), "prefers_own_hosts": True}
     assert (await _read(objects, secret="s", **hosts)).known_hosts == b"own"
     objects.held["s"].pop("known_hosts")
     assert (await _read(objects, secret="s", **hosts)).known_hosts == b"other"
-    found = await _read(objects, ssh_key=KeyRef("s"), verifies_host_keys=False)
-    assert not found.host_key_verification
+    credentials_read = await _read(objects, ssh_key=KeyRef("s"), verifies_host_keys=False)
+    assert not credentials_read.host_key_verification
 
 
 async def test_any_accepted_form_with_authority_and_proxy() -> None:
-    """One Secret of any form; the authority may lie in a ConfigMap."""
+    """One Secret of any form; the authority may be in a ConfigMap."""
     objects = Objects(
         s={"username": "u", "password": "p"},
         ca={"ca.crt": "PEM"},
         way={"address": "http://proxy.example:3128"},
     )
-    found = await _read(objects, secret="s", ca=KeyRef("ca", kind="ConfigMap"), proxy="way")
-    assert found.basic == ("u", "p")
-    assert found.ca == b"PEM"
-    assert found.proxy is not None
-    assert ("configmaps", "team", "ca") in objects.asked
+    credentials_read = await _read(
+        objects, secret="s", ca=KeyRef("ca", kind="ConfigMap"), proxy="way"
+    )
+    assert credentials_read.basic == ("u", "p")
+    assert credentials_read.ca == b"PEM"
+    assert credentials_read.proxy is not None
+    assert ("configmaps", "team", "ca") in objects.reads
 
 
 @pytest.mark.parametrize(
@@ -109,8 +115,8 @@ async def test_any_accepted_form_with_authority_and_proxy() -> None:
         ({"token": KeyRef("lines")}, r"Secret team/lines: key token .* single line"),
     ],
 )
-async def test_what_a_secret_lacks_is_told(named: dict[str, object], message: str) -> None:
-    """Keys by name, values never; it is looked at again soon."""
+async def test_missing_keys_of_a_secret_are_named(named: dict[str, object], message: str) -> None:
+    """Keys by name, values never; it is read again soon."""
     objects = Objects(s={"a": "canary", "b": ""}, none={}, lines={"token": "canary\nx"})
     with pytest.raises(SecretKeyMissing, match=message) as caught:
         await _read(objects, **named)
@@ -120,15 +126,15 @@ async def test_what_a_secret_lacks_is_told(named: dict[str, object], message: st
 
 @pytest.mark.parametrize(("name", "refused"), [("ghost", False), ("forbidden", True)])
 async def test_a_missing_or_refused_object_waits(name: str, refused: bool) -> None:
-    """Both heal without a change of the object that names it."""
+    """Both recover without a change of the referring object."""
     with pytest.raises(SecretMissing, match=f"Secret team/{name}") as caught:
         await _read(Objects(), secret=name)
     assert isinstance(caught.value, Waiting)
     assert caught.value.is_refused is refused
 
 
-async def test_what_was_read_shows_nowhere() -> None:
-    """Neither a value nor its length is in a repr."""
+async def test_values_are_in_no_repr() -> None:
+    """Neither a value nor its length."""
     held = await credentials.read_holder(
         cast("Api", Objects(s={"token": "canary"})), "Secret", "team", "s"
     )

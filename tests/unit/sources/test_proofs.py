@@ -10,11 +10,13 @@ from windlass.sources import proofs
 
 
 def test_every_git_reason_becomes_a_cause() -> None:
-    """Nothing outside the set reaches a user."""
+    """Users read only causes of the set."""
     for reason in REASONS:
-        found = proofs.translate_error(GitError(reason, "words"))
-        assert found.reason in proofs.STALLED_CAUSES | proofs.RETRYABLE_CAUSES
-        assert isinstance(found, Stalled if found.reason in proofs.STALLED_CAUSES else Retryable)
+        translated = proofs.translate_error(GitError(reason, "words"))
+        assert translated.reason in proofs.STALLED_CAUSES | proofs.RETRYABLE_CAUSES
+        assert isinstance(
+            translated, Stalled if translated.reason in proofs.STALLED_CAUSES else Retryable
+        )
 
 
 @pytest.mark.parametrize(
@@ -32,13 +34,13 @@ def test_every_git_reason_becomes_a_cause() -> None:
     ],
 )
 def test_names_that_differ(reason: str, message: str, expected: str) -> None:
-    """Where git's reasons and the users' causes are not the same words."""
+    """Where git's reasons and the users' causes have different names."""
     assert proofs.translate_error(GitError(reason, message)).reason == expected
 
 
-def test_stalled_ones_are_looked_at_again() -> None:
+def test_stalled_causes_are_checked_again() -> None:
     """Every five minutes; the message stays."""
     for error in (InsecureTransport("use https"), SecretMalformed("no key")):
-        found = proofs.translate_error(error)
-        assert isinstance(found, Stalled)
-        assert (found.after, found.message) == (300.0, error.message)
+        translated = proofs.translate_error(error)
+        assert isinstance(translated, Stalled)
+        assert (translated.after, translated.message) == (300.0, error.message)

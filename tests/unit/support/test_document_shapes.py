@@ -1,4 +1,4 @@
-"""A shape is what a Struct looks like once it is encoded."""
+"""A shape describes a Struct as it is encoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _Point(msgspec.Struct, array_like=True):
     down: int = 0
 
 
-class _Kept(msgspec.Struct, rename="camel", omit_defaults=True):
+class _Original(msgspec.Struct, rename="camel", omit_defaults=True):
     last_seen: Annotated[str, msgspec.Meta(max_length=8)]
     mode: Literal["on", "off"] = "off"
     points: dict[str, _Point] = {}
@@ -37,8 +37,8 @@ class _Changed(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 def test_a_shape_is_what_is_encoded() -> None:
-    """Names of classes are not in it, nor those of fields that are encoded otherwise."""
-    shape = document_shapes.struct_shape(_Kept)
+    """It has no class names, nor names of fields that are encoded under another name."""
+    shape = document_shapes.struct_shape(_Original)
     assert shape == document_shapes.struct_shape(_Renamed)
     assert shape == {
         ". omits defaults",
@@ -52,9 +52,12 @@ def test_a_shape_is_what_is_encoded() -> None:
     }
 
 
-def test_a_changed_document_is_found_by_what_it_still_has() -> None:
-    """So the difference can be told field by field."""
-    kept, changed = document_shapes.struct_shape(_Kept), document_shapes.struct_shape(_Changed)
+def test_a_changed_document_is_found_by_its_remaining_fields() -> None:
+    """So that the difference can be listed by field."""
+    original, changed = (
+        document_shapes.struct_shape(_Original),
+        document_shapes.struct_shape(_Changed),
+    )
     point = document_shapes.struct_shape(_Point)
-    assert kept != changed
-    assert document_shapes.nearest_shape(kept, [point, changed]) == changed
+    assert original != changed
+    assert document_shapes.nearest_shape(original, [point, changed]) == changed

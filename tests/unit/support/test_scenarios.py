@@ -41,12 +41,12 @@ def test_cases_of_one_test_are_counted() -> None:
 
 
 def test_an_id_without_a_definition_is_shown_as_such() -> None:
-    """The table is complete also where a document is not."""
+    """The table is complete even if a document is not."""
     first, _ = scenario_report.result_lines({("A3", "test"): "passed"}, _SCENARIOS, _WIDTH)
     assert first == "A3    (not defined in docs/spec)"
 
 
-def test_scenarios_without_a_test_stand_by_document() -> None:
+def test_scenarios_without_a_test_are_listed_by_document() -> None:
     """Planned ones are not among them."""
     assert list(scenario_report.untested_lines(_SCENARIOS, {"A10"}, _WIDTH)) == [
         "reverser.md: 1",
@@ -56,7 +56,7 @@ def test_scenarios_without_a_test_stand_by_document() -> None:
     ]
 
 
-def test_planned_scenarios_stand_apart() -> None:
+def test_planned_scenarios_are_listed_separately() -> None:
     """Those that carry the mark, and no others."""
     assert list(scenario_report.planned_lines(_SCENARIOS, _WIDTH)) == [
         "reverser.md: 1",

@@ -1,4 +1,4 @@
-"""Texts are collected by what they say, not by the names of the code that says it."""
+"""Texts are collected by content, not by the names in the code around them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _texts(folder: Path, source: str) -> frozenset[str]:
 
 
 def test_moving_and_renaming_changes_no_text(tmp_path: Path) -> None:
-    """Other modules, classes, functions and variables say the same."""
+    """Modules, classes, functions and variables may have other names."""
     before = _sources(tmp_path / "before", _BEFORE).texts
     assert before == _sources(tmp_path / "after", _AFTER).texts
     assert before == {
@@ -51,13 +51,13 @@ def test_moving_and_renaming_changes_no_text(tmp_path: Path) -> None:
     }
 
 
-def test_a_hole_keeps_the_form_of_its_value(tmp_path: Path) -> None:
+def test_a_placeholder_keeps_its_format(tmp_path: Path) -> None:
     """The number of digits in a name is part of the name."""
     assert _texts(tmp_path, 'f"refs/{number:010d}/{a}{b}"') == {"refs/{:010d}/{}"}
 
 
-def test_a_text_in_a_hole_counts_too(tmp_path: Path) -> None:
-    """What an f-string takes from a mapping has a key."""
+def test_a_text_in_a_placeholder_counts_too(tmp_path: Path) -> None:
+    """An f-string that reads a mapping has its key."""
     assert _texts(tmp_path, """f"{found['key']}-{2:d}" + str("inner")""") == {
         "key",
         "inner",
@@ -65,8 +65,8 @@ def test_a_text_in_a_hole_counts_too(tmp_path: Path) -> None:
     }
 
 
-def test_what_only_readers_of_the_source_see_is_no_text(tmp_path: Path) -> None:
-    """Docstrings and names of types, exports and attributes go with the code."""
+def test_docstrings_and_names_of_code_are_not_texts(tmp_path: Path) -> None:
+    """Nor are names of types, exports and attributes."""
     source = '''
 """A docstring."""
 __all__ = ["Exported"]
@@ -79,13 +79,13 @@ def read(value: "Type") -> dict[str, "Other"]:
 
 
 def test_a_literal_type_is_a_contract(tmp_path: Path) -> None:
-    """Its values stand in documents, wherever it is written."""
+    """Its values occur in documents, wherever it is declared."""
     source = 'Kind = Literal["a", "b"]\ndef run(kind: Literal["c"] | None) -> None: ...\n'
     assert _texts(tmp_path, source) == {"a", "b", "c"}
 
 
-def test_a_parameter_is_filled_with_what_callers_pass(tmp_path: Path) -> None:
-    """Names of failpoints that a function puts together are known."""
+def test_a_parameter_has_the_values_of_its_callers(tmp_path: Path) -> None:
+    """Names of failpoints that a function composes are known."""
     source = """
 def effect(tree, name):
     reach(f"tree.{name}.before")
@@ -109,8 +109,8 @@ def test_keys_are_those_that_are_read(tmp_path: Path) -> None:
     assert found == ["one", "two"]
 
 
-def test_words_of_one_mapping_type_or_constant_stand_together(tmp_path: Path) -> None:
-    """A key that takes the name of another one elsewhere is noticed."""
+def test_words_of_one_mapping_type_or_constant_are_grouped(tmp_path: Path) -> None:
+    """A key that takes the name of another one elsewhere is detected."""
     source = """
 FIELDS = ("claim", "cluster")
 STATES = frozenset({"done", "open"})

@@ -90,7 +90,7 @@ def test_the_mark_behind_an_id_means_planned(line: str) -> None:
 
 
 def test_the_mark_inside_a_sentence_plans_only_a_part() -> None:
-    """A scenario of which something holds is not planned."""
+    """A scenario that partly holds is not planned."""
     (found,) = _read("| A31 | Holds; *(planned)* more. |")
     assert not found.planned
 
@@ -113,7 +113,7 @@ def test_a_planned_heading_covers_its_section() -> None:
 
 
 def test_all_pages_but_the_readme_are_read(tmp_path: Path) -> None:
-    """The page that explains the format shows ids without defining them."""
+    """The page that explains the format has ids without defining them."""
     (tmp_path / "README.md").write_text("| A1 | x |\n")
     (tmp_path / "b.md").write_text("\n| A2 | x |\n")
     (tmp_path / "a.md").write_text("| A3 | x |\n")
@@ -130,7 +130,7 @@ def test_names_of_standards_cite_nothing() -> None:
     assert specification.cited_statements(text) == {"RUL-1"}
 
 
-def test_markers_cite_scenarios_wherever_they_stand() -> None:
+def test_markers_cite_scenarios_anywhere() -> None:
     """On a test, on a module, on one parameter; comments and strings do not count."""
     source = """
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A1")]

@@ -1,4 +1,4 @@
-"""CRDs: structural, bounded, and silent about addresses."""
+"""CRDs: structural, bounded, and without addresses in messages."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _is_open_text(node: dict[str, Any]) -> bool:
 
 
 @every_kind
-def test_every_list_says_how_it_merges(kind: Kind) -> None:
-    """Server-side apply knows what to do with each list."""
+def test_every_list_declares_how_it_merges(kind: Kind) -> None:
+    """Server-side apply knows how to merge each list."""
     silent = [
         path
         for path, node in _nodes(_schema(kind))
@@ -81,12 +81,12 @@ def test_every_list_says_how_it_merges(kind: Kind) -> None:
         ("Project", ".spec.source.repositoryUrl"),
     ],
 )
-def test_no_rule_stands_on_the_address_itself(kind: str, parent: str) -> None:
-    """Rules about an address stand on its parent, with the path of the field."""
-    place, _, field = parent.rpartition(".")
+def test_no_rule_is_on_an_address_itself(kind: str, parent: str) -> None:
+    """Rules about an address are on its parent, with the path of the field."""
+    parent_path, _, field = parent.rpartition(".")
     nodes = dict(_nodes(_schema(get_kind(kind))))
     assert set(nodes[parent]) == {"description", "type", "minLength", "maxLength"}
-    paths = [rule["fieldPath"] for rule in nodes[place]["x-kubernetes-validations"]]
+    paths = [rule["fieldPath"] for rule in nodes[parent_path]["x-kubernetes-validations"]]
     assert paths == [f".{field}"] * 8
 
 
@@ -124,15 +124,15 @@ def test_short_names() -> None:
 
 def test_groups_and_categories() -> None:
     """Each capability has a group of its own, and all kinds share one category."""
-    found = {kind.name: (kind.gvr.group, kind.categories) for kind in KINDS}
-    assert found["WatchRule"] == ("configbutler.ai", ("windlass", "configbutler"))
-    assert found["IgnitionSync"] == ("sync.ignition.io", ("windlass",))
-    assert found["Project"] == ("catalyst.catalyst.dev", ("windlass", "catalyst"))
-    assert found["Environment"] == ("catalyst.catalyst.dev", ("windlass", "catalyst"))
+    groups = {kind.name: (kind.gvr.group, kind.categories) for kind in KINDS}
+    assert groups["WatchRule"] == ("configbutler.ai", ("windlass", "configbutler"))
+    assert groups["IgnitionSync"] == ("sync.ignition.io", ("windlass",))
+    assert groups["Project"] == ("catalyst.catalyst.dev", ("windlass", "catalyst"))
+    assert groups["Environment"] == ("catalyst.catalyst.dev", ("windlass", "catalyst"))
 
 
-def test_parents_are_filled_in() -> None:
-    """Objects whose presence means nothing get a default, so that what is below them shows."""
+def test_parents_have_defaults() -> None:
+    """Objects whose presence has no meaning get a default, so that defaults below them apply."""
     spec = _schema(get_kind("IgnitionSync"))["properties"]["spec"]["properties"]
     filled = {name for name, node in spec.items() if node.get("default") == {}}
     assert filled == {"polling", "normalize", "ignition", "safety", "drift", "agent"}
@@ -142,6 +142,6 @@ def test_parents_are_filled_in() -> None:
 
 
 def test_a_long_name_is_refused_by_the_root() -> None:
-    """The name of an IgnitionSync becomes a label and is bounded as one."""
+    """The name of an IgnitionSync becomes a label and has the same bound."""
     (rule,) = _schema(get_kind("IgnitionSync"))["x-kubernetes-validations"]
     assert rule["rule"] == "size(self.metadata.name) <= 63"

@@ -1,4 +1,4 @@
-"""Roles: least rights, each with its purpose, bound to whom one says."""
+"""Roles: least rights, each with its purpose, bound to the given subjects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _bound(documents: list[Object]) -> set[str]:
 
 
 def test_default_subject_is_the_service_account() -> None:
-    """Without subjects the operator's service account is made and bound."""
+    """Without subjects the operator's service account is created and bound."""
     documents = rbac.documents()
     assert [doc["kind"] for doc in documents[:2]] == ["Namespace", "ServiceAccount"]
     subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
@@ -34,17 +34,19 @@ def test_default_subject_is_the_service_account() -> None:
 
 
 def test_capabilities_can_be_left_out() -> None:
-    """Without the files of the others, only the rights of one are given; the fence stands."""
+    """Without their files only the rights of the rest are granted; the policies stay."""
     by_file = rbac.documents_by_file().items()
-    kept = [docs for file, docs in by_file if not file.startswith(("reverser", "environment"))]
-    documents = [document for docs in kept for document in docs]
+    gateway_documents = [
+        docs for file, docs in by_file if not file.startswith(("reverser", "environment"))
+    ]
+    documents = [document for docs in gateway_documents for document in docs]
     assert _bound(documents) == {"windlass-gateways"}
     kinds = {doc["kind"] for doc in documents}
     assert {"Namespace", "ValidatingAdmissionPolicy"} <= kinds
 
 
 def test_subjects_can_be_users() -> None:
-    """Given subjects replace the service account, which is then not made."""
+    """Given subjects replace the service account, which is then not created."""
     documents = rbac.documents([rbac.user_subject("desk")])
     assert "ServiceAccount" not in {doc["kind"] for doc in documents}
     subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
@@ -52,21 +54,21 @@ def test_subjects_can_be_users() -> None:
 
 
 def test_mode_any_binds_the_other_role() -> None:
-    """The two watch modes are told apart by their bindings alone."""
+    """The two watch modes differ by their bindings alone."""
     documents = rbac.documents(watch="any")
     assert "windlass-reverser-watch-any" in _bound(documents)
     assert "windlass-reverser-watch" not in _bound(documents)
     assert "windlass-reverser-watch" in _roles(documents)
 
 
-def test_everything_says_what_it_is_for() -> None:
-    """Each document carries its purpose."""
+def test_every_document_has_its_purpose() -> None:
+    """As an annotation."""
     for document in rbac.documents():
         assert document["metadata"]["annotations"][cluster_roles.PURPOSE_ANNOTATION]
 
 
 def test_secrets_are_listed_by_the_removable_role_alone() -> None:
-    """Of the bound roles only one lists Secrets that it does not name."""
+    """Of the bound roles only one lists Secrets without naming them."""
     documents = rbac.documents()
     roles = _roles(documents)
     listing = {
@@ -80,23 +82,25 @@ def test_secrets_are_listed_by_the_removable_role_alone() -> None:
 
 
 def test_dangerous_verbs_reach_named_objects_alone() -> None:
-    """Nobody may escalate or use all verbs; binding and impersonating name what they reach."""
-    found = []
+    """No escalate and no wildcard verb; bind and impersonate have resource names."""
+    listing_roles = []
     for document in rbac.documents(watch="any"):
         for rule in document.get("rules", ()):
             assert not {"escalate", "*"} & set(rule["verbs"])
             if {"bind", "impersonate"} & set(rule["verbs"]):
                 name = document["metadata"]["name"]
-                found.append((name, rule["verbs"], rule["resources"], rule["resourceNames"]))
+                listing_roles.append(
+                    (name, rule["verbs"], rule["resources"], rule["resourceNames"])
+                )
     granted = ["windlass-environment-manager", "windlass-environment-applier"]
-    assert found == [
+    assert listing_roles == [
         ("windlass-environments", ["bind"], ["clusterroles"], granted),
         (granted[0], ["impersonate"], ["serviceaccounts"], ["windlass-applier"]),
     ]
 
 
-def test_roles_of_one_namespace_are_bound_by_nobody_here() -> None:
-    """What holds inside an Environment's namespace is not given for the whole cluster."""
+def test_roles_of_environment_namespaces_are_not_bound_cluster_wide() -> None:
+    """Rights inside an Environment's namespace are not granted for the whole cluster."""
     bound = _bound(rbac.documents())
     assert {"windlass-environment-manager", "windlass-environment-applier"}.isdisjoint(bound)
 
@@ -109,7 +113,7 @@ def test_the_gateways_hold_what_they_grant() -> None:
 
 
 def test_the_applier_reaches_no_rights_and_no_policies() -> None:
-    """A bundle cannot bring roles, bindings, quotas or network policies."""
+    """A bundle cannot contain roles, bindings, quotas or network policies."""
     rules = _roles(rbac.documents())["windlass-environment-applier"]["rules"]
     named = {name for rule in rules for name in rule["resources"]}
     banned = {"roles", "rolebindings", "networkpolicies", "resourcequotas", "limitranges"}

@@ -1,4 +1,4 @@
-"""Reference pages tell every field and every role."""
+"""Reference pages list every field and every role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.api.schema.kind import Kind
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_page_of_a_kind(kind: Kind) -> None:
-    """Names, fields, status, columns and sample stand on the page."""
+    """Names, fields, status, columns and sample are on the page."""
     text = reference_pages.kind_page(kind, "kind: Sample\n")
     assert text.startswith(f"# {kind.name}\n")
     for part in ("`spec.", "`status.conditions[].reason`", "kind: Sample", "Columns: "):
@@ -19,8 +19,8 @@ def test_page_of_a_kind(kind: Kind) -> None:
     assert f"`{kind.short_names[0]}`" in text
 
 
-def test_tables_are_whole() -> None:
-    """Every row of a table has as many cells as its head, whatever patterns hold."""
+def test_tables_are_complete() -> None:
+    """Every row of a table has as many cells as its head, whatever patterns contain."""
     for kind in KINDS:
         for line in reference_pages.kind_page(kind, "").splitlines():
             if line.startswith("|"):
@@ -28,7 +28,7 @@ def test_tables_are_whole() -> None:
 
 
 def test_page_of_the_rights() -> None:
-    """Each role stands there with its file and its purpose."""
+    """Each role is listed with its file and its purpose."""
     text = reference_pages.rbac_page(rbac.documents_by_file())
     for name in ("windlass-reverser-watch-any", "windlass-reverser-watch-secrets"):
         assert f"ClusterRole `{name}`" in text

@@ -1,4 +1,4 @@
-"""The webhook configuration as a document."""
+"""The webhook configuration as a manifest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.api.install import webhook
 
 
 def test_in_a_cluster_the_leader_service_is_called() -> None:
-    """Without a URL the Service of the release is named, and an unknown CA left out."""
+    """Without a URL the Service of the release is named, and an unknown CA omitted."""
     document = webhook.webhook_configuration("windlass", "windlass-system", b"", None)
     assert document["metadata"]["name"] == "windlass-validating-webhook-configuration"
     (hook,) = document["webhooks"]
@@ -22,8 +22,8 @@ def test_in_a_cluster_the_leader_service_is_called() -> None:
     }
 
 
-def test_at_the_desk_a_url_is_called() -> None:
-    """The URL is that of the server, and the CA stands beside it."""
+def test_on_a_local_cluster_a_url_is_called() -> None:
+    """It is that of the server, with its CA."""
     (hook,) = webhook.webhook_configuration("w", "n", b"PEM", "https://127.0.0.1:9443")["webhooks"]
     assert hook["clientConfig"] == {
         "url": "https://127.0.0.1:9443",
@@ -43,7 +43,7 @@ def test_it_can_never_block_a_write() -> None:
 
 
 def test_service_selects_the_leader_of_this_release() -> None:
-    """The Service does not match pods of others that also call themselves leader."""
+    """The Service does not match leader pods of other releases."""
     selector = webhook.leader_service("w", "n")["spec"]["selector"]
     assert selector == {
         "app.kubernetes.io/name": "windlass",

@@ -1,4 +1,4 @@
-"""Older ways to write a spec become the later one."""
+"""Older forms of a spec are converted to the current one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _environment(spec: dict[str, Any]) -> environment.EnvironmentSpec:
 
 
 @pytest.mark.scenario("E4")
-def test_one_project_in_two_ways() -> None:
-    """A Project in the older shape equals the same one in the later."""
+def test_both_forms_of_a_project_are_equal() -> None:
+    """A Project in the older form equals the same one in the current form."""
     url = "https://h/x"
     old = _project(
         {
@@ -43,8 +43,8 @@ def test_one_project_in_two_ways() -> None:
 
 
 @pytest.mark.scenario("E4")
-def test_one_environment_in_two_ways() -> None:
-    """An Environment in the older shape equals the same one in the later."""
+def test_both_forms_of_an_environment_are_equal() -> None:
+    """An Environment in the older form equals the same one in the current form."""
     old = _environment({"source": {"commitSha": "a" * 40, "branch": "x"}})
     new = _environment({"sources": [{"name": "primary", "commitSha": "a" * 40, "branch": "x"}]})
     assert old == new
@@ -52,14 +52,14 @@ def test_one_environment_in_two_ways() -> None:
 
 
 def test_resolving_again_changes_nothing() -> None:
-    """What was resolved stays as it is."""
+    """A canonical spec stays the same."""
     spec = _project({"source": {"repositoryUrl": "https://h/x"}})
     assert project.canonical_spec(spec) == spec
-    wish = _environment({"source": {}})
-    assert environment.canonical_spec(wish) == wish
+    canonical = _environment({"source": {}})
+    assert environment.canonical_spec(canonical) == canonical
 
 
-def test_nothing_given_is_an_empty_collection() -> None:
-    """After decoding nobody has to ask whether sources or templates are there."""
+def test_omitted_fields_are_empty_collections() -> None:
+    """After decoding no caller has to check whether sources or templates are set."""
     assert _environment({"sources": []}).sources == ()
     assert _project({"source": {"repositoryUrl": "https://h/x"}}).templates == {}

@@ -1,4 +1,4 @@
-"""The registry holds every kind of ours."""
+"""The registry has all of our kinds."""
 
 from __future__ import annotations
 

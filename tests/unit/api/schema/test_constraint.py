@@ -1,4 +1,4 @@
-"""Constraints: the CEL text and the function say the same."""
+"""Constraints: the CEL text and the function agree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from windlass.api.schema import constraint
 
 
 def test_matching_and_avoiding_are_opposites() -> None:
-    """One regular expression makes both a demand and a ban."""
+    """One regular expression makes both a requirement and a ban."""
     wanted, banned = constraint.must_match("^a", "m"), constraint.must_not_match("^a", "m")
     assert wanted.cel == "self.matches('^a')"
     assert banned.cel == "!self.matches('^a')"
@@ -36,8 +36,8 @@ def test_literals_are_escaped() -> None:
     assert constraint.cel_string("a'\\\u2028") == "'a\\'\\\\\\u2028'"
 
 
-def test_only_what_is_given_is_declared() -> None:
+def test_only_given_options_are_declared() -> None:
     """An empty declaration has no keys."""
     assert constraint.schema_extra() == {}
-    told = constraint.schema_extra(list_type="map", keys=("name",))
-    assert told == {"list_type": "map", "list_keys": ("name",)}
+    extra = constraint.schema_extra(list_type="map", keys=("name",))
+    assert extra == {"list_type": "map", "list_keys": ("name",)}

@@ -1,4 +1,4 @@
-"""Which pods a selector means."""
+"""Which pods a selector matches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.api.schema.object_references import LabelOperator, LabelRequiremen
 LABELS = {"app": "ignition", "site": "1"}
 
 
-def test_no_demand_means_all() -> None:
+def test_an_empty_selector_matches_all() -> None:
     """An empty selector matches every pod."""
     assert LabelSelector().matches({})
 
@@ -39,6 +39,6 @@ def test_labels_must_be_equal() -> None:
 def test_expressions(
     operator: LabelOperator, key: str, values: tuple[str, ...], expected: bool
 ) -> None:
-    """Each operator means what it means to the API server."""
+    """Each operator has its Kubernetes meaning."""
     demand = LabelRequirement(key=key, operator=operator, values=values)
     assert LabelSelector(match_expressions=(demand,)).matches(LABELS) is expected

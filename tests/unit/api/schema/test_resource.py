@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster.api_kinds import get_kind
 from tests.unit.api.corpus import cases
-from tests.unit.api.trial import CANARY, GOOD, Case
+from tests.unit.api.spec_cases import CANARY, GOOD, Case
 from windlass.api.kinds.gitdestination import GitDestination
 from windlass.api.kinds.gitrepoconfig import Committer, GitRepoConfig
 from windlass.api.kinds.registry import KINDS
@@ -30,7 +30,7 @@ def _raw(spec: Any, **more: Any) -> bytes:
 
 
 def test_metadata_and_defaults() -> None:
-    """A repository decodes with who it is and what it left out."""
+    """A repository decodes with its identity and its defaults."""
     metadata = {
         "name": "infra",
         "namespace": "team-a",
@@ -57,8 +57,8 @@ def test_metadata_and_defaults() -> None:
     )
 
 
-def test_references_know_their_namespace() -> None:
-    """A reference without namespace means the referrer's own."""
+def test_references_have_a_namespace() -> None:
+    """A reference without namespace is in the referrer's own."""
     destination = GitDestination.decode(_raw(GOOD["GitDestination"]))
     assert destination.spec.repo_ref.namespace_from("team-a") == "team-a"
     rule = ClusterWatchRule.decode(_raw(GOOD["ClusterWatchRule"]))
@@ -66,7 +66,7 @@ def test_references_know_their_namespace() -> None:
 
 
 def test_omitted_resources_differ_from_none_selected() -> None:
-    """An entry that leaves resources out is told apart from one that lists them."""
+    """An entry that omits resources differs from one that lists them."""
     rule = WatchRule.decode(_raw(GOOD["WatchRule"]))
     (item,) = rule.spec.rules
     assert item.resources is None
@@ -114,7 +114,7 @@ def test_refusals_name_the_field_and_hold_no_token() -> None:
     ],
 )
 def test_paths_of_errors(spec: Any, path: str) -> None:
-    """An error begins with the path as it stands in the manifest."""
+    """An error begins with the path in the manifest."""
     with pytest.raises(Stalled) as caught:
         GitRepoConfig.decode(_raw(spec))
     assert caught.value.message.startswith(path)
@@ -125,20 +125,20 @@ def test_paths_of_errors(spec: Any, path: str) -> None:
     [b"", b"{", b"[]", b"null", b'{"spec": {}}', b"\xff", b'{"metadata":{"name":"\xff"}}'],
 )
 def test_unreadable_objects_are_refused(raw: bytes) -> None:
-    """Bytes that are no object become the same kind of error."""
+    """Bytes that are not an object become the same kind of error."""
     with pytest.raises(Stalled, match="SpecInvalid"):
         GitRepoConfig.decode(raw)
 
 
 def test_deep_nesting_is_refused() -> None:
-    """An object nested beyond reason is refused, not a crash."""
+    """A deeply nested object is refused, not a crash."""
     raw = b'{"metadata":{"name":"x"},"spec":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with pytest.raises(Stalled, match="SpecInvalid"):
         GitRepoConfig.decode(raw)
 
 
 def test_long_lists_of_errors_are_cut() -> None:
-    """Only the first problems are told, with the count of the rest."""
+    """Only the first problems are listed, with the count of the rest."""
     spec = GOOD["GitRepoConfig"] | {"allowedBranches": [f"a..{n}" for n in range(60)]}
     with pytest.raises(Stalled, match="and 55 more"):
         GitRepoConfig.decode(_raw(spec))
@@ -146,14 +146,14 @@ def test_long_lists_of_errors_are_cut() -> None:
 
 @pytest.mark.parametrize("status", [None, 1, "x", {"objects": -1}, {"conditions": [{}]}])
 def test_a_forged_status_counts_as_empty(status: Any) -> None:
-    """A status that does not decode never keeps an object from being read."""
+    """An invalid status never keeps an object from being decoded."""
     destination = GitDestination.decode(_raw(GOOD["GitDestination"], status=status))
     assert destination.status.objects == 0
     assert destination.status.conditions == ()
 
 
 def test_status_gives_conditions_as_values() -> None:
-    """Conditions of a status can be asked for by type."""
+    """Conditions of a status are found by type."""
     row = {
         "type": "Ready",
         "status": "False",
@@ -163,15 +163,15 @@ def test_status_gives_conditions_as_values() -> None:
         "observedGeneration": 2,
     }
     repo = GitRepoConfig.decode(_raw(GOOD["GitRepoConfig"], status={"conditions": [row]}))
-    found = repo.status.condition("Ready")
-    assert found is not None
-    assert found.as_object() == row
+    ready = repo.status.condition("Ready")
+    assert ready is not None
+    assert ready.as_object() == row
     assert repo.status.condition("Stalled") is None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_samples_decode_and_come_back(kind: Any) -> None:
-    """A sample decodes, and what is encoded from it is the sample again."""
+def test_samples_survive_the_round_trip(kind: Any) -> None:
+    """A decoded sample is encoded to the sample again."""
     raw = json.dumps(kind.sample).encode()
     value = kind.resource.decode(raw)
     written = value.as_object()

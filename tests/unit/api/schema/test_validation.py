@@ -1,4 +1,4 @@
-"""Judging values that were built in the process, past every decoder."""
+"""Validating values that were built in the process, without a decoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_good_value_has_no_problems() -> None:
 
 
 def test_every_problem_is_listed_in_order() -> None:
-    """All problems are told, each with its path."""
+    """Each with its path."""
     spec = GitRepoConfigSpec(
         repo_url="ssh://git:pw@host/x",
         allowed_branches=("a..b", "ok", "-x"),
@@ -41,7 +41,7 @@ def test_every_problem_is_listed_in_order() -> None:
 
 
 def test_bounds() -> None:
-    """Empty and overlong texts and lists are told with their bounds."""
+    """Empty and overlong texts and lists are reported with their bounds."""
     empty = validate(_repo(branches=()))
     assert empty == [FieldError("spec.allowedBranches", "must have at least 1 entry")]
     long = validate(_repo(url="https://h/" + "x" * 2050))
@@ -49,20 +49,20 @@ def test_bounds() -> None:
 
 
 def test_duplicates() -> None:
-    """An entry of a set that stands twice is told at its second place."""
+    """A duplicate entry of a set is reported at its second index."""
     (problem,) = validate(_repo(branches=("a", "b", "a")))
     assert problem == FieldError("spec.allowedBranches[2]", "duplicate entry")
 
 
 def test_a_closing_line_break_is_not_overlooked() -> None:
-    """A pattern must match to the very end."""
+    """A pattern must match to the end."""
     spec = WatchRuleSpec(destination_ref=CrossNamespaceRef(name="x\n"), rules=(RuleSelector(),))
     (problem,) = validate(spec)
     assert problem.path == "spec.destinationRef.name"
 
 
 def test_choices() -> None:
-    """A value outside an enumeration is told with what is allowed."""
+    """A value outside an enumeration is reported with the supported ones."""
     wrong = cast("HostKeyVerification", "Off")
     spec = GitRepoConfigSpec(
         repo_url="https://h/x", allowed_branches=("a",), host_key_verification=wrong
@@ -74,7 +74,7 @@ def test_choices() -> None:
 
 
 def test_messages_hold_no_value() -> None:
-    """No message repeats what was given."""
+    """No message repeats the value."""
     spec = _repo(url="https://s3cr3t-canary@host/x?y=s3cr3t-canary")
     problems = validate(spec)
     assert len(problems) == 2
@@ -82,7 +82,7 @@ def test_messages_hold_no_value() -> None:
 
 
 def test_fields_that_are_not_declared_are_named() -> None:
-    """At any depth, in lists and in maps; a value of another shape is for the decoder to refuse."""
+    """At any depth, in lists and in maps; a value of another type is refused by the decoder."""
     mapping = {"source": "a", "destination": "b", "patches": [{"set": {".a": "1"}, "fil": "x"}]}
     raw = {
         "git": {"repo": "https://h/x", "ref": "main", "branch": "main"},
@@ -99,7 +99,7 @@ def test_fields_that_are_not_declared_are_named() -> None:
 
 @pytest.mark.parametrize("kind", registry.KINDS, ids=lambda kind: kind.name)
 def test_a_sample_has_declared_fields_only(kind: Kind) -> None:
-    """What we show to users is not refused."""
+    """Samples for users are not refused."""
     assert (
         unknown_fields(get_type_hints(kind.resource)["spec"], crd.sample_manifest(kind)["spec"])
         == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from windlass_dev.cli import dev
 
 
-def test_a_proxy_is_kept_out_of_the_way_to_a_node() -> None:
-    """Only where there is a proxy, and what it was told before stays."""
+def test_a_node_is_reached_without_the_proxy() -> None:
+    """Only where there is a proxy, and existing exceptions stay."""
     server = "https://10.212.0.2:6443"
     assert dev._no_proxy_lines(server, {"PATH": "/bin"}) == []
     assert dev._no_proxy_lines(server, {"HTTPS_PROXY": "http://p"}) == [
@@ -15,6 +15,6 @@ def test_a_proxy_is_kept_out_of_the_way_to_a_node() -> None:
     ]
 
 
-def test_loopback_needs_no_word_about_proxies() -> None:
-    """Every client knows that by itself."""
+def test_loopback_needs_no_proxy_exception() -> None:
+    """Every client skips the proxy for loopback."""
     assert dev._no_proxy_lines("https://127.0.0.1:5", {"https_proxy": "http://p"}) == []

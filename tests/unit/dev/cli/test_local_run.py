@@ -1,4 +1,4 @@
-"""`windlass run --dev` installs cluster-wide things, so it is careful about where."""
+"""`windlass run --dev` installs cluster-wide objects only on local clusters."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from windlass_dev.cli.local_run import local_settings, run
 from windlass_dev.cluster.installer import InstalledOperator
 
 
-def _elsewhere(path: Path) -> Path:
-    """A kubeconfig of a cluster that is not ours; whoever connects is refused at once."""
+def _foreign_kubeconfig(path: Path) -> Path:
+    """A kubeconfig of a foreign cluster; connections are refused at once."""
     document = {
         "current-context": "prod",
         "contexts": [{"name": "prod", "context": {"cluster": "prod", "user": "me"}}],
@@ -35,11 +35,11 @@ def _app() -> typer.Typer:
 
 
 @pytest.mark.parametrize("named_by", ["flag", "variable"])
-def test_a_cluster_that_is_no_desk_is_refused(
+def test_a_foreign_cluster_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named_by: str
 ) -> None:
-    """Whichever way it is named, before anything is asked of it; its token stays unsaid."""
-    path = _elsewhere(tmp_path / "kubeconfig")
+    """However it is named, before any request; its token is not printed."""
+    path = _foreign_kubeconfig(tmp_path / "kubeconfig")
     monkeypatch.delenv("KUBECONFIG", raising=False)
     if named_by == "variable":
         monkeypatch.setenv("KUBECONFIG", str(path))
@@ -52,7 +52,7 @@ def test_a_cluster_that_is_no_desk_is_refused(
 
 
 def test_without_dev_the_role_to_start_is_named() -> None:
-    """Nobody installs by accident."""
+    """Nothing is installed by accident."""
     result = CliRunner().invoke(_app(), [])
     assert isinstance(result.exception, WindlassError)
     assert "windlass controller" in result.exception.message
@@ -61,21 +61,21 @@ def test_without_dev_the_role_to_start_is_named() -> None:
 _INSTALLATION = InstalledOperator(Path("/k"), "10.212.0.1", 20443, Path("/stores"))
 
 
-def test_a_local_cluster_is_a_matter_of_settings() -> None:
-    """Everything that differs from a real cluster could be written into a file of settings."""
-    found = local_settings(Settings(git_insecure_hosts=("git.lan",)), _INSTALLATION)
-    assert found.webhook_bind_address == ListenAddress("10.212.0.1", 20443)
-    assert found.webhook_certificate_addresses == ("10.212.0.1", "127.0.0.1")
-    assert found.git_insecure_hosts == ("git.lan", "10.212.0.1", "127.0.0.1", "localhost")
-    assert found.git_allow_file
-    assert found.leader_elect_lease_duration == 6.0
-    assert found.work_dir == Path("/stores")
+def test_a_local_cluster_differs_by_settings_only() -> None:
+    """Every difference could be written into a settings file."""
+    local = local_settings(Settings(git_insecure_hosts=("git.lan",)), _INSTALLATION)
+    assert local.webhook_bind_address == ListenAddress("10.212.0.1", 20443)
+    assert local.webhook_certificate_addresses == ("10.212.0.1", "127.0.0.1")
+    assert local.git_insecure_hosts == ("git.lan", "10.212.0.1", "127.0.0.1", "localhost")
+    assert local.git_allow_file
+    assert local.leader_elect_lease_duration == 6.0
+    assert local.work_dir == Path("/stores")
 
 
-def test_what_was_given_stays() -> None:
-    """One term of the lease that was given keeps all three: they must fit each other."""
+def test_given_settings_are_kept() -> None:
+    """One given term of the lease keeps all three: they must fit each other."""
     given = Settings(leader_elect_renew_deadline=8.0, work_dir=Path("/mine"))
-    found = local_settings(given, _INSTALLATION)
-    assert found.work_dir == Path("/mine")
-    assert found.leader_elect_lease_duration == 15.0
-    assert found.leader_elect_renew_deadline == 8.0
+    local = local_settings(given, _INSTALLATION)
+    assert local.work_dir == Path("/mine")
+    assert local.leader_elect_lease_duration == 15.0
+    assert local.leader_elect_renew_deadline == 8.0

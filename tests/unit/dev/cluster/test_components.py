@@ -1,4 +1,4 @@
-"""Tests of the command lines."""
+"""Command lines of the components."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _state(**changes: object) -> ClusterState:
 
 @pytest.mark.parametrize("component", components.START_ORDER)
 def test_every_command_line_names_the_directory(component: str) -> None:
-    """By that an unrecorded process is recognised."""
+    """An unrecorded process is recognized by it."""
     command = components.command_line(component, _state(), DIRECTORY)
     assert command[0] == f"/bin/{component}"
     assert any(f"{DIRECTORY}/" in argument for argument in command)
@@ -28,7 +28,7 @@ def test_every_command_line_names_the_directory(component: str) -> None:
 
 @pytest.mark.parametrize("component", components.START_ORDER)
 def test_everything_listens_on_loopback_only(component: str) -> None:
-    """A desk is nobody else's."""
+    """A local cluster is not reachable from other machines."""
     command = components.command_line(component, _state(), DIRECTORY)
     addresses = [
         argument.partition("=")[2]
@@ -40,14 +40,14 @@ def test_everything_listens_on_loopback_only(component: str) -> None:
 
 
 def test_own_etcd_skips_fsync_on_its_port() -> None:
-    """Speed counts at a desk, power cuts do not."""
+    """Speed matters on a local cluster, power cuts do not."""
     command = components.command_line("etcd", _state(), DIRECTORY)
     assert "--unsafe-no-fsync=true" in command
     assert "--listen-client-urls=http://127.0.0.1:1" in command
 
 
 def test_foreign_etcd_is_used_under_its_prefix_and_not_started() -> None:
-    """Several API servers may share an etcd that somebody else runs."""
+    """Several API servers may share an external etcd."""
     state = _state(foreign_etcd="http://127.0.0.1:9", etcd_prefix="/w1")
     command = components.command_line("kube-apiserver", state, DIRECTORY)
     assert "--etcd-servers=http://127.0.0.1:9" in command
@@ -63,6 +63,6 @@ def test_extra_arguments_come_last_and_only_to_the_api_server() -> None:
 
 
 def test_controller_manager_is_no_administrator() -> None:
-    """It has an identity of its own, so that RBAC is real for it too."""
+    """It has an identity of its own, so that RBAC applies to it too."""
     command = components.command_line("kube-controller-manager", _state(), DIRECTORY)
     assert f"--kubeconfig={DIRECTORY}/controller-manager.kubeconfig" in command

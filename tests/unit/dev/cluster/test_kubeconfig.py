@@ -1,4 +1,4 @@
-"""Tests of kubeconfig text and its mark."""
+"""Kubeconfig text and its marker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _document() -> dict[str, Any]:
     return document
 
 
-def test_holds_everything_a_client_needs() -> None:
+def test_a_kubeconfig_is_self_contained() -> None:
     """One file, no paths to others."""
     document = _document()
     assert document["current-context"] == "alice@windlass-x"
@@ -34,8 +34,8 @@ def test_holds_everything_a_client_needs() -> None:
     assert base64.b64decode(key) == b"KEY"
 
 
-def test_carries_a_mark_without_secrets() -> None:
-    """Whoever acts on desk clusters only can tell them apart."""
+def test_a_kubeconfig_has_a_marker_without_secrets() -> None:
+    """Commands for local clusters only recognize them by it."""
     document = _document()
     assert kubeconfig.find_extension(document) == kubeconfig.ClusterExtension("x", "127.0.0.1")
     extension = document["clusters"][0]["cluster"]["extensions"][0]
@@ -43,8 +43,8 @@ def test_carries_a_mark_without_secrets() -> None:
     assert set(extension["extension"]) == {"apiVersion", "kind", "name", "webhookHost"}
 
 
-def test_mark_is_that_of_the_current_context() -> None:
-    """A merged kubeconfig that points elsewhere is not a desk."""
+def test_the_marker_is_that_of_the_current_context() -> None:
+    """A merged kubeconfig with another current context is not a local cluster."""
     document = _document()
     document["clusters"].append({"name": "other", "cluster": {"server": "https://prod"}})
     document["contexts"].append({"name": "prod", "context": {"cluster": "other"}})
@@ -75,6 +75,6 @@ def test_mark_is_that_of_the_current_context() -> None:
         },
     ],
 )
-def test_foreign_things_have_no_mark(document: Any) -> None:
-    """Anything that is not ours is not a desk, and not an error."""
+def test_foreign_kubeconfigs_have_no_marker(document: Any) -> None:
+    """They are not a local cluster, and not an error."""
     assert kubeconfig.find_extension(document) is None

@@ -1,4 +1,4 @@
-"""Tests of identities in certificates."""
+"""Identities in certificates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass_dev.cluster import pki
 
 
 def test_identity_is_the_certificate_subject() -> None:
-    """The common name is the user, each organisation a group."""
+    """The common name is the user, each organization a group."""
     authority = pki.create_authority()
     pair = pki.issue_client_pair(authority, "alice@example.org", ["dev", "ops"])
     subject = x509.load_pem_x509_certificate(pair.certificate).subject
@@ -23,7 +23,7 @@ def test_identity_is_the_certificate_subject() -> None:
 
 
 def test_certificate_is_issued_by_the_authority() -> None:
-    """A client is known by who signed it."""
+    """A client is verified by its issuer."""
     authority = pki.create_authority()
     pair = pki.issue_client_pair(authority, "alice", [])
     issuer = x509.load_pem_x509_certificate(authority.certificate)
@@ -32,7 +32,7 @@ def test_certificate_is_issued_by_the_authority() -> None:
 
 @pytest.mark.parametrize("user", ["", "x" * 65, "line\nbreak"])
 def test_impossible_names_are_refused(user: str) -> None:
-    """What a certificate cannot hold is told before the API server has to."""
+    """A name that a certificate cannot have is refused before the API server does so."""
     with pytest.raises(WindlassError, match="64 printable characters"):
         pki.issue_client_pair(pki.create_authority(), user, [])
 

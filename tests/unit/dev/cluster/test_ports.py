@@ -1,4 +1,4 @@
-"""Tests of the choice of ports."""
+"""The choice of ports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_chooses_different_free_ports_below_the_ceiling() -> None:
     assert sorted(chosen) == list(range(20_012, 20_020))
 
 
-def test_says_when_there_are_not_enough() -> None:
+def test_too_few_ports_are_an_error() -> None:
     """No endless search."""
     with pytest.raises(WindlassError, match="fewer than 3 free ports"):
         ports.choose_ports(

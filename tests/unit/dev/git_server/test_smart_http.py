@@ -1,4 +1,4 @@
-"""The desk's git server decides who may pass, what a name is and which fault comes."""
+"""The development git server: access, repository names, faults."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def _basic(text: str) -> str:
         ("Basic ???", False),
     ],
 )
-def test_who_may_pass(authorization: str, allowed: bool) -> None:
+def test_accepted_credentials(authorization: str, allowed: bool) -> None:
     """Password with its user, token as password or bearer."""
     server = _server(password="right", token="token")
     assert server._is_allowed(_request(authorization=authorization)) is allowed
 
 
-def test_without_credentials_everybody_may_pass() -> None:
-    """A desk without passwords is open."""
+def test_without_credentials_every_request_is_accepted() -> None:
+    """A server without passwords is open."""
     assert _server()._is_allowed(_request())
 
 
@@ -82,14 +82,14 @@ def test_names_that_leave_the_root_are_refused(name: str) -> None:
         BareRepositories(Path("/srv")).path(name)
 
 
-def test_names_have_one_place() -> None:
+def test_a_name_has_one_directory() -> None:
     """With and without .git it is the same directory."""
     repositories = BareRepositories(Path("/srv"))
     assert repositories.path("/a/b.git") == repositories.path("a/b") == Path("/srv/a/b.git")
 
 
 def test_faults_are_for_a_service_and_end_by_count() -> None:
-    """A fault meets its service only, as often as asked."""
+    """A fault affects its service only, as often as configured."""
     faults = ActiveFault()
     faults.set(GitFault("error", service="receive-pack", times=2))
     assert faults.take("upload-pack", advertisement=True) is None
@@ -99,7 +99,7 @@ def test_faults_are_for_a_service_and_end_by_count() -> None:
 
 
 def test_faults_may_spare_the_advertisement() -> None:
-    """So a client gets as far as sending its pack."""
+    """So that a client gets as far as sending its pack."""
     faults = ActiveFault()
     faults.set(GitFault("hang", advertisement=False))
     assert faults.take("receive-pack", advertisement=True) is None
@@ -109,7 +109,7 @@ def test_faults_may_spare_the_advertisement() -> None:
 
 
 def test_unknown_faults_are_refused() -> None:
-    """The message lists what there is."""
+    """The message lists the supported ones."""
     with pytest.raises(ValueError, match="refuse-auth"):
         GitFault("explode")
     with pytest.raises(ValueError, match="upload-pack"):
@@ -117,7 +117,7 @@ def test_unknown_faults_are_refused() -> None:
 
 
 def test_control_file_switches_faults(tmp_path: Path) -> None:
-    """An absent or empty file is no fault; a wrong one says where."""
+    """An absent or empty file is no fault; an invalid one is an error with its path."""
     file = tmp_path / "fault"
     faults = ActiveFault(file)
     assert faults.take("upload-pack", advertisement=True) is None

@@ -1,4 +1,4 @@
-"""Tests of what is read from pods, namespaces, policies."""
+"""Decoding of pods, namespaces, policies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def _pod(status: dict[str, Any] | None = None, **spec: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_pod_with_the_ports_of_all_that_stay() -> None:
+def test_a_pod_has_the_ports_of_its_running_containers() -> None:
     """Sidecars count, init containers that end do not."""
     port = {"containerPort": 80, "name": "http"}
-    found = policy_decoder.decode_pod(
+    pod = policy_decoder.decode_pod(
         _pod(
             containers=[{"ports": [port]}],
             initContainers=[
@@ -32,9 +32,9 @@ def test_a_pod_with_the_ports_of_all_that_stay() -> None:
             ],
         )
     )
-    assert found is not None
-    assert (found.namespace, found.name, found.address) == ("shop", "web", "10.9.1.2")
-    assert found.ports == (ContainerPort(80, "TCP", "http"), ContainerPort(53, "UDP", ""))
+    assert pod is not None
+    assert (pod.namespace, pod.name, pod.address) == ("shop", "web", "10.9.1.2")
+    assert pod.ports == (ContainerPort(80, "TCP", "http"), ContainerPort(53, "UDP", ""))
 
 
 @pytest.mark.parametrize(
@@ -49,28 +49,28 @@ def test_a_pod_with_the_ports_of_all_that_stay() -> None:
         b"no json",
     ],
 )
-def test_who_has_no_address_of_its_own_is_no_pod(raw: bytes) -> None:
+def test_a_pod_without_its_own_address_is_ignored(raw: bytes) -> None:
     """Not yet, not any more, not in this family, or the node's."""
     assert policy_decoder.decode_pod(raw) is None
 
 
 def test_the_ipv4_address_of_two() -> None:
     """Whichever comes first."""
-    found = policy_decoder.decode_pod(
+    pod = policy_decoder.decode_pod(
         _pod({"podIP": "fd00::1", "podIPs": [{"ip": "fd00::1"}, {"ip": "10.9.1.7"}]})
     )
-    assert found is not None
-    assert found.address == "10.9.1.7"
+    assert pod is not None
+    assert pod.address == "10.9.1.7"
 
 
 def test_labels_of_a_namespace() -> None:
-    """None where there are none to read."""
+    """None if they cannot be read."""
     named = {"metadata": {"name": "shop", "labels": {"team": "a"}}}
     assert policy_decoder.decode_namespace_labels(json.dumps(named).encode()) == {"team": "a"}
     assert policy_decoder.decode_namespace_labels(b"{}") == {}
 
 
 def test_an_unreadable_policy_is_a_denial() -> None:
-    """Of everything, for everybody in its namespace."""
+    """Of everything, for all pods in its namespace."""
     assert policy_decoder.decode_policy("shop", b"{").spec == PolicySpec()
     assert PolicySpec().policy_types == ("Ingress", "Egress")

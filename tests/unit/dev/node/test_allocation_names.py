@@ -1,4 +1,4 @@
-"""Tests of what a cluster's things are known by."""
+"""Names that belong to one cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass_dev.node import allocation
 ONE, OTHER = Path("/state/dev/a"), Path("/state/dev/b")
 
 
-def test_marks_differ_by_directory_alone() -> None:
+def test_identifiers_differ_by_directory_alone() -> None:
     """The same name in another state directory is another cluster."""
     assert allocation.directory_digest(ONE) == allocation.directory_digest(Path("/state/dev/a"))
     assert allocation.cgroup_name(ONE) != allocation.cgroup_name(OTHER)

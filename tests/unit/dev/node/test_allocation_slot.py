@@ -1,4 +1,4 @@
-"""Tests of address blocks."""
+"""Address blocks of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass_dev.node.allocation import Network, Slot
 
 
 def test_addresses_of_a_slot() -> None:
-    """They are told in logs and documents, so they stay what they are."""
+    """Logs and documents contain them, so they do not change."""
     third = Slot(3)
     assert str(third.block) == "10.212.12.0/22"
     assert (third.host_address, third.node_address) == ("10.212.12.1", "10.212.12.2")
@@ -30,7 +30,7 @@ def test_slots_share_no_address() -> None:
 
 
 def test_names_of_links_fit_the_kernel() -> None:
-    """An interface's name has at most 15 characters, and leads back to the slot."""
+    """An interface's name has at most 15 characters, and identifies the slot."""
     last = Slot(allocation.SLOT_COUNT - 1)
     assert len(last.link) <= 15
     assert allocation.slot_number(last.link) == last.number
@@ -42,13 +42,13 @@ def test_other_links_are_not_ours(link: str) -> None:
     assert allocation.slot_number(link) is None
 
 
-def test_free_passes_over_what_is_taken_or_routed() -> None:
-    """The lowest that is neither; a wider route is no obstacle."""
+def test_used_or_routed_slots_are_skipped() -> None:
+    """The lowest that is neither; a wider route does not matter."""
     routes = [Network("10.212.4.0/24"), Network("10.0.0.0/8"), Network("0.0.0.0/0")]
     assert allocation.lowest_free_slot({0}, routes) == Slot(2)
     assert allocation.lowest_free_slot((), ()) == Slot(0)
 
 
 def test_a_route_to_all_blocks_leaves_none() -> None:
-    """Better no node than somebody's addresses."""
+    """No node is better than addresses of another network."""
     assert allocation.lowest_free_slot((), [Network("10.212.0.0/16")]) is None

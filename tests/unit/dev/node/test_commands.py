@@ -1,4 +1,4 @@
-"""Tests of the command lines of a cluster with a node."""
+"""Command lines of a cluster with a node."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def _flags(component: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("component", components.all_components())
 def test_every_command_line_names_the_directory(component: str) -> None:
-    """By that an unrecorded process is recognised."""
+    """An unrecorded process is recognized by it."""
     assert any(f"{DIRECTORY}/" in value for value in _flags(component).values())
 
 
 def test_api_server_is_reached_from_machine_and_pods() -> None:
-    """It binds and announces the node's address; its certificate names it."""
+    """It binds and advertises the node's address; its certificate names it."""
     slot, flags = Slot(5), _flags(components.API_SERVER)
     assert flags["bind-address"] == flags["advertise-address"] == slot.node_address
     assert flags["service-cluster-ip-range"] == str(slot.services)
@@ -44,37 +44,37 @@ def test_api_server_is_reached_from_machine_and_pods() -> None:
 
 
 def test_etcd_is_for_the_cluster_alone() -> None:
-    """Pods must not reach what asks for no credentials."""
+    """Pods must not reach a server without authentication."""
     flags = _flags(components.ETCD)
     assert flags["listen-client-urls"] == "http://127.0.0.1:2379"
     assert flags["listen-peer-urls"] == "http://127.0.0.1:2380"
 
 
 def test_proxy_leaves_the_machines_settings_alone() -> None:
-    """What it could change outside of its namespace, it is told not to."""
+    """Flags keep it from changing settings outside of its namespace."""
     flags = _flags(components.PROXY)
     assert flags["conntrack-max-per-core"] == "0"
     assert flags["oom-score-adj"] == "0"
     assert flags["cluster-cidr"] == str(Slot(5).pods)
 
 
-def test_everybody_is_who_they_should_be() -> None:
-    """No part is administrator; the kubelet is this node and no other."""
-    found = components.identities(STATE)
-    assert found["kubelet"] == ("system:node:x", ("system:nodes",))
+def test_every_component_has_its_own_identity() -> None:
+    """None is administrator; the kubelet is this node and no other."""
+    by_component = components.identities(STATE)
+    assert by_component["kubelet"] == ("system:node:x", ("system:nodes",))
     assert _flags(components.KUBELET)["hostname-override"] == "x"
-    assert "system:masters" not in str(found)
+    assert "system:masters" not in str(by_component)
     for component, file in (
         (components.SCHEDULER, "scheduler"),
         (components.KUBELET, "kubelet"),
         (components.PROXY, "proxy"),
         (components.CONTROLLER_MANAGER, "controller-manager"),
     ):
-        assert file in found
+        assert file in by_component
         assert _flags(component)["kubeconfig"] == f"{DIRECTORY}/{file}.kubeconfig"
 
 
-def test_what_needs_others_starts_after_them() -> None:
+def test_components_start_after_their_dependencies() -> None:
     """First etcd, then the API server; both, and containerd, before the kubelet."""
     order = components.cluster_components(STATE)
     assert set(order) == set(components.all_components())

@@ -1,4 +1,4 @@
-"""Tests of a node's configuration files."""
+"""Configuration files of a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIRECTORY = Path('/state/a "quoted" place')
 
 
 def test_containerd_keeps_everything_in_the_cluster() -> None:
-    """Root, state and socket are its own; the text is TOML whatever the directory's name."""
+    """Root, state and socket are its own; the text is TOML for any directory name."""
     text = config_files.containerd_toml(DIRECTORY, plugins="/cni", snapshotter="overlayfs")
     document = tomllib.loads(text)
     own = [document["root"], document["state"], document["grpc"]["address"]]
@@ -30,7 +30,7 @@ def test_containerd_keeps_everything_in_the_cluster() -> None:
 
 
 def test_pod_network_has_the_clusters_name_and_addresses() -> None:
-    """Leases lie in the cluster's directory, so none outlives it."""
+    """Leases are in the cluster's directory, so none outlives it."""
     document = json.loads(config_files.cni_config(DIRECTORY, Slot(1)))
     assert allocation.directory_digest(DIRECTORY) in document["name"]
     addresses = document["plugins"][0]["ipam"]
@@ -39,8 +39,8 @@ def test_pod_network_has_the_clusters_name_and_addresses() -> None:
     assert [plugin["type"] for plugin in document["plugins"]] == ["ptp", "portmap"]
 
 
-def test_kubelet_is_fenced_and_asks_who_calls() -> None:
-    """Its pods are below the cluster's cgroup, its logs in its directory, and nobody is let in."""
+def test_the_kubelet_is_confined_and_authenticates() -> None:
+    """Its pods are below the cluster's cgroup, its logs in its directory; no anonymous access."""
     document = json.loads(config_files.kubelet_config(DIRECTORY, Slot(1)))
     assert document["cgroupRoot"] == f"/{allocation.cgroup_name(DIRECTORY)}"
     assert document["podLogsDir"].startswith(f"{DIRECTORY}/")

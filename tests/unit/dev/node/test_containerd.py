@@ -1,4 +1,4 @@
-"""Tests of what containerd's client tells."""
+"""Output of containerd's client."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def test_names_of_imported_images_are_read() -> None:
     assert containerd.parse_image_names(answer) == ["a.org/x:1", "y:2"]
 
 
-def test_a_cluster_without_node_takes_no_image() -> None:
-    """It says what to do."""
+def test_a_cluster_without_node_accepts_no_image() -> None:
+    """The error names the remedy."""
     with pytest.raises(WindlassError, match="up --node"):
         containerd.import_images(
             ClusterState("x", {}, {}), Path("/nowhere"), Path("/nowhere/x.tar")
@@ -27,8 +27,8 @@ def test_a_cluster_without_node_takes_no_image() -> None:
 
 
 @pytest.mark.parametrize(("status", "serves"), [("ok", True), ("error", False)])
-def test_containerd_without_its_part_for_pods_is_of_no_use(status: str, serves: bool) -> None:
-    """It goes on running without it, so it has to be asked."""
+def test_containerd_without_its_cri_plugin_is_refused(status: str, serves: bool) -> None:
+    """It keeps running without it, so it has to be queried."""
     rows = f"io.containerd.grpc.v1  tasks  -  ok\nio.containerd.grpc.v1  cri  linux/amd64  {status}"
     assert containerd.has_pod_service(f"TYPE  ID  PLATFORMS  STATUS\n{rows}\n\n") is serves
     assert not containerd.has_pod_service("")

@@ -1,4 +1,4 @@
-"""Tests of what `ip` is told and what it tells."""
+"""Arguments and output of `ip`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from windlass_dev.node.allocation import Network, Slot
 DIRECTORY = Path("/state/x")
 
 
-def test_link_carries_its_mark_from_the_first_moment() -> None:
-    """The line that makes it also marks it, and puts the other end where it belongs."""
+def test_a_link_is_created_with_its_identifier() -> None:
+    """One command creates and labels it, and moves the other end."""
     first = host_link.machine_batch(Slot(2), DIRECTORY).splitlines()[0]
     assert first.startswith(f"link add windlass2 address {allocation.hardware_address(DIRECTORY)} ")
     assert first.endswith(f"peer name eth0 netns {DIRECTORY}/namespaces/net")
@@ -32,32 +32,32 @@ def test_machine_gets_a_link_and_two_routes() -> None:
 
 
 def test_cluster_reaches_the_machine() -> None:
-    """Everything that is not the cluster's own goes to this end of the link."""
+    """Everything outside the cluster goes to this end of the link."""
     lines = host_link.cluster_batch(Slot(2)).splitlines()
     assert lines[0] == "link set lo up"
     assert lines[-1] == "route add default via 10.212.8.1"
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "networks"),
     [
         ("", []),
         ('[{"dst":"default"},{"dst":"10.212.1.0/24"}]', [Network("10.212.1.0/24")]),
         ('[{"dst":"10.1.2.3"},{"dst":"fe80::/64"},{}]', [Network("10.1.2.3/32")]),
     ],
 )
-def test_routes_are_read(answer: str, found: list[Network]) -> None:
-    """Hosts are routes as well; other families are none of ours."""
-    assert host_link.parse_routes(answer) == found
+def test_routes_are_read(answer: str, networks: list[Network]) -> None:
+    """Hosts are routes as well; other families are ignored."""
+    assert host_link.parse_routes(answer) == networks
 
 
 @pytest.mark.parametrize(
     ("appeared", "reason"), [(True, host_link.SLOT_TAKEN), (False, "NodeFailed")]
 )
-def test_somebody_faster_is_told_from_a_fault(
+def test_a_link_taken_meanwhile_is_not_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appeared: bool, reason: str
 ) -> None:
-    """A cluster of another home may take the same link between choosing and making it."""
+    """A cluster of another user may take the same link between choosing and creating it."""
 
     def refuse(*command: str, text: str = "") -> str:
         if appeared:

@@ -1,4 +1,4 @@
-"""Tests of the order in which a node's ground is made and taken away."""
+"""The order in which the host side of a node is set up and torn down."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DIRECTORY = Path("/nowhere/x")
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every step that is taken, by name; none of them does anything."""
-    taken: list[str] = []
+    """The names of all executed steps; none of them has an effect."""
+    recorded_steps: list[str] = []
 
     def note(name: str) -> Any:
-        return lambda *arguments, **named: taken.append(name)
+        return lambda *arguments, **named: recorded_steps.append(name)
 
     for module in (kernel_namespaces, host_link, cgroups):
         name = module.__name__.rpartition(".")[2]
@@ -37,28 +37,30 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(machine, "unregister_node", note("leave machine"))
     monkeypatch.setattr(requirements, "check_inotify", note("try watches"))
     monkeypatch.setattr(host_setup, "_write_config_files", note("write"))
-    monkeypatch.setattr(host_setup, "_complete_marker", lambda directory: _Mark(taken))
+    monkeypatch.setattr(
+        host_setup, "_complete_marker", lambda directory: _CompleteMarker(recorded_steps)
+    )
     monkeypatch.setattr(cgroups, "member_pids", lambda directory: [])
     monkeypatch.setattr(kernel_namespaces, "member_pids", lambda directory: [])
-    return taken
+    return recorded_steps
 
 
-class _Mark:
-    """The file that says that the ground is whole."""
+class _CompleteMarker:
+    """The file that marks the setup as complete."""
 
-    def __init__(self, taken: list[str]) -> None:
-        self._taken = taken
+    def __init__(self, recorded_steps: list[str]) -> None:
+        self._steps = recorded_steps
 
     def touch(self) -> None:
-        self._taken.append("whole")
+        self._steps.append("whole")
 
     def unlink(self, *, missing_ok: bool) -> None:
         assert missing_ok
-        self._taken.append("not whole")
+        self._steps.append("not whole")
 
 
-def test_machine_is_written_down_before_anything_is_made(steps: list[str]) -> None:
-    """And the ground counts as whole only when all of it is there."""
+def test_the_machine_is_recorded_before_it_is_changed(steps: list[str]) -> None:
+    """And the setup is marked complete only at its end."""
     host_setup.create(NodeState(0, "", ""), DIRECTORY)
     assert steps == [
         "write",
@@ -74,7 +76,7 @@ def test_machine_is_written_down_before_anything_is_made(steps: list[str]) -> No
 def test_teardown_ends_processes_first_and_the_record_last(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever appears while others are killed is killed as well."""
+    """Processes that start while others are killed are killed as well."""
     waiting = [[11, 12], [13], []]
     monkeypatch.setattr(kernel_namespaces, "member_pids", lambda directory: waiting.pop(0))
     monkeypatch.setattr(

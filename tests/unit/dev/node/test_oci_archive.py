@@ -1,4 +1,4 @@
-"""Tests of images as archives."""
+"""Images as archives."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FILES = {"bin/run": (0o755, b"program"), "/etc/x/settings": (0o640, b"a: 1\n")}
 
 def _members(content: bytes) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        found = {}
+        members = {}
         for info in tar.getmembers():
             file = tar.extractfile(info) if info.isfile() else None
-            found[info.name] = (info, file.read() if file else b"")
-        return found
+            members[info.name] = (info, file.read() if file else b"")
+        return members
 
 
 def _blob(outer: dict[str, tuple[tarfile.TarInfo, bytes]], digest: str) -> bytes:
@@ -44,21 +44,21 @@ def test_same_input_gives_the_same_bytes() -> None:
 
 
 def test_layer_holds_files_links_and_every_directory_above_them() -> None:
-    """Directories come before what is in them, and nobody's name or time gets in."""
-    made = oci_archive.build_layer(
+    """Directories come before their content, and no user name or time is stored."""
+    layer = oci_archive.build_layer(
         FILES, links={"bin/also": "run"}, directories={"tmp": 0o1777}, compress=False
     )
-    found = _members(made.content)
-    assert list(found) == sorted(found)
-    assert found["bin/run"][1] == b"program"
-    assert found["etc/x"][0].isdir()
-    assert (found["bin/also"][0].linkname, found["tmp"][0].mode) == ("run", 0o1777)
-    assert found["etc/x/settings"][0].mode == 0o640
-    assert {(info.mtime, info.uid, info.uname) for info, _ in found.values()} == {(0, 0, "")}
+    members = _members(layer.content)
+    assert list(members) == sorted(members)
+    assert members["bin/run"][1] == b"program"
+    assert members["etc/x"][0].isdir()
+    assert (members["bin/also"][0].linkname, members["tmp"][0].mode) == ("run", 0o1777)
+    assert members["etc/x/settings"][0].mode == 0o640
+    assert {(info.mtime, info.uid, info.uname) for info, _ in members.values()} == {(0, 0, "")}
 
 
 def test_packed_layer_is_known_by_its_unpacked_digest() -> None:
-    """The configuration names what is unpacked, the manifest what is stored."""
+    """The configuration has the uncompressed digest, the manifest the compressed one."""
     packed, bare = oci_archive.build_layer(FILES), oci_archive.build_layer(FILES, compress=False)
     assert gzip.decompress(packed.content) == bare.content
     assert packed.diff_id == bare.diff_id == oci_archive.blob_digest(bare.content)
@@ -84,7 +84,7 @@ def test_index_leads_to_manifest_configuration_and_layers() -> None:
 
 
 def test_process_settings_are_written_as_images_have_them() -> None:
-    """The environment is a sorted list; what was not said is not there."""
+    """The environment is a sorted list; omitted settings are absent."""
     outer = _members(_image(environment={"B": "2", "A": "1"}, labels={"k": "v"}, command=["x"]))
     (entry,) = json.loads(outer["index.json"][1])["manifests"]
     manifest = json.loads(_blob(outer, entry["digest"]))
@@ -94,7 +94,7 @@ def test_process_settings_are_written_as_images_have_them() -> None:
 
 @pytest.mark.parametrize("path", ["", "/", ".", "../x", "a/../../x", "a\0b"])
 def test_paths_that_leave_the_image_are_refused(path: str) -> None:
-    """Nobody unpacks beside the image."""
+    """No file is unpacked outside the image."""
     with pytest.raises(ValueError, match="not a path inside an image"):
         oci_archive.build_layer({path: (0o644, b"")})
 
@@ -103,7 +103,7 @@ def test_paths_that_leave_the_image_are_refused(path: str) -> None:
     ("name", "tag"), [("a.org:5000/x", "latest"), ("a.org:5000/x:2", "2"), ("x", "latest")]
 )
 def test_tag_is_what_follows_the_last_name(name: str, tag: str) -> None:
-    """A registry's port is no tag."""
+    """A registry's port is not a tag."""
     outer = _members(
         oci_archive.build_archive(ContainerImage([oci_archive.build_layer(FILES)]), name)
     )

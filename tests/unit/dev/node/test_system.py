@@ -1,4 +1,4 @@
-"""Tests of reading the table of mounts."""
+"""Parsing the table of mounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod that runs this very windlass mounts."""
+"""Mounts of a pod that runs this windlass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_nothing_is_mounted_twice() -> None:
 
 
 def test_every_mount_has_its_volume_and_is_read_only() -> None:
-    """The machine's own files are looked at, never written."""
+    """The machine's own files are never written."""
     names = {volume["name"] for volume in windlass_container.volumes()}
     mounts = windlass_container.volume_mounts()
     assert {mount["name"] for mount in mounts} == names

@@ -1,4 +1,4 @@
-"""Tests of the table of programs."""
+"""The table of programs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from windlass_dev.programs import tools
         ("", None),
     ],
 )
-def test_reads_the_version_out_of_an_answer(answer: str, version: str | None) -> None:
-    """A program's own words are understood, and nothing else."""
+def test_reads_the_version_from_the_output(answer: str, version: str | None) -> None:
+    """In the program's own format, and nothing else."""
     assert tools.parse_version(answer) == version
 
 
-def test_kubernetes_is_told_its_version_when_linked() -> None:
-    """Without these flags the server would call itself v0.0.0."""
+def test_kubernetes_is_linked_with_its_version() -> None:
+    """Without these flags the server would report v0.0.0."""
     flags = tools.link_flags(tools.API_SERVER)
     assert "version.gitVersion=v1.35.4" in flags
     assert "version.gitMajor=1 " in flags
@@ -38,13 +38,13 @@ def test_etcd_is_linked_without_kubernetes_flags() -> None:
     assert tools.link_flags(tools.ETCD) == "-s -w"
 
 
-def test_helm_is_told_its_version_when_linked() -> None:
-    """Without it a build knows its minor version only."""
+def test_helm_is_linked_with_its_version() -> None:
+    """Without it a build has its minor version only."""
     assert tools.link_flags(tools.HELM).endswith("version.version=v3.20.2")
 
 
 def test_build_is_reproducible_and_named() -> None:
-    """Paths of the build machine are trimmed and the output is where we asked for it."""
+    """Paths of the build machine are trimmed and the output has the given path."""
     arguments = tools.build_arguments(tools.KUBECTL, "/x/kubectl")
     assert arguments[:2] == ["build", "-trimpath"]
     assert arguments[-3:] == ["-o", "/x/kubectl", "k8s.io/kubernetes/cmd/kubectl"]

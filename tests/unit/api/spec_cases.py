@@ -1,4 +1,4 @@
-"""One value in an otherwise good object, and what is to be thought of it."""
+"""One value in an otherwise valid object, and whether the object is valid with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A spec, whether it is good, and the field that decides."""
+    """A spec, whether it is valid, and the field that decides."""
 
     kind: str
     field: str
@@ -53,18 +53,18 @@ ABSENT = object()
 
 
 def case(kind: str, field: str, value: Any, good: bool) -> Case:
-    """The good object of `kind` with `value` at the dotted `field`; numbers index lists."""
+    """The valid object of `kind` with `value` at the dotted `field`; numbers index lists."""
     spec = copy.deepcopy(GOOD[kind])
-    place: Any = spec
+    container: Any = spec
     *steps, last = field.split(".")
     for step in steps:
-        place = place[int(step)] if step.isdigit() else place.setdefault(step, {})
+        container = container[int(step)] if step.isdigit() else container.setdefault(step, {})
     if value is ABSENT:
-        place.pop(last, None)
+        container.pop(last, None)
     elif last.isdigit():
-        place[int(last)] = value
+        container[int(last)] = value
     else:
-        place[last] = value
+        container[last] = value
     return Case(kind, field, spec, good)
 
 
