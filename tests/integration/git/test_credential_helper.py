@@ -1,4 +1,4 @@
-"""The program that git asks for a password, asked as git asks it."""
+"""The credential helper, called as git calls it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Ask = Callable[..., list[str]]
 def ask(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Ask]:
-    """What the helper answers to questions of one call, one after the other."""
+    """The helper's responses to the requests of one call, one after the other."""
     if request.param == "file":
         monkeypatch.setattr(environment, "_DESCRIPTORS", Path("/nonexistent"))
 
-    def asked(*questions: str, operation: str = "get") -> list[str]:
+    def responses_of(*questions: str, operation: str = "get") -> list[str]:
         descriptor = files.anonymous_file(KNOWN)
         try:
             command = environment._helper_command(descriptor, directory).removeprefix("!")
@@ -50,14 +50,14 @@ def ask(
             os.close(descriptor)
 
     with environment.PrivateDirectory(tmp_path) as directory:
-        yield asked
+        yield responses_of
 
 
-def test_one_exact_place_is_answered_as_often_as_it_is_asked(ask: Ask) -> None:
-    """Scheme, host and port must be the very ones; every byte of a password arrives."""
-    place = "protocol=https\nhost=h:8443\n"
+def test_one_exact_origin_is_served_any_number_of_times(ask: Ask) -> None:
+    """Scheme, host and port must be equal; every byte of a password arrives."""
+    origin = "protocol=https\nhost=h:8443\n"
     right = f"username=u\npassword={PASSWORD}\n"
-    questions = (place, f"{place}username=u\npath=a\n", f"{place}capability[]=authtype\n")
+    questions = (origin, f"{origin}username=u\npath=a\n", f"{origin}capability[]=authtype\n")
     assert ask(*questions) == [right, right, right]
 
 
@@ -74,8 +74,8 @@ def test_one_exact_place_is_answered_as_often_as_it_is_asked(ask: Ask) -> None:
         "",
     ],
 )
-def test_no_other_place_learns_anything(ask: Ask, question: str) -> None:
-    """A server that sends git elsewhere gets no password."""
+def test_no_other_origin_gets_a_password(ask: Ask, question: str) -> None:
+    """A server that redirects git elsewhere gets no password."""
     assert ask(question) == [""]
 
 
@@ -86,6 +86,6 @@ def test_the_proxy_has_its_own_password(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("operation", ["store", "erase"])
-def test_nothing_is_kept(ask: Ask, operation: str) -> None:
-    """What git wants stored or forgotten is neither."""
+def test_nothing_is_stored(ask: Ask, operation: str) -> None:
+    """Neither store nor erase has an effect."""
     assert ask("protocol=https\nhost=h:8443\n", operation=operation) == [""]

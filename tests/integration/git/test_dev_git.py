@@ -64,7 +64,7 @@ def _git(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_clone_push_and_faults(tmp_path: Path, url: str) -> None:
-    """Created repositories are served, new ones come up on push, faults come by file."""
+    """Created repositories are served, new ones are created by a push, faults come from a file."""
     assert url.endswith("/team/app.git")
     repository = tmp_path / "srv" / "team" / "app.git"
     commit_files(repository, {"f": "1"})
@@ -80,15 +80,15 @@ def test_clone_push_and_faults(tmp_path: Path, url: str) -> None:
     assert "closed today" in refused.stderr
 
 
-def test_an_endless_answer_ends_with_its_client(
+def test_an_endless_response_ends_with_its_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is sent anything any more once he has hung up, so the server has time again."""
-    made = itertools.count()
+    """After the client disconnects nothing is sent, so the server is free again."""
+    sent = itertools.count()
     noise = fault_injection._noise
 
     def counted(request: GitRequest, number: int) -> bytes:
-        next(made)
+        next(sent)
         return noise(request, number)
 
     monkeypatch.setattr(fault_injection, "_noise", counted)
@@ -98,10 +98,10 @@ def test_an_endless_answer_ends_with_its_client(
         where = f"{served.server.url('app.git')}/info/refs?service=git-upload-pack"
         with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - loopback
             assert answer.read(1 << 20)
-        wait_until(lambda: _is_over(made), 20.0)
+        wait_until(lambda: _is_over(sent), 20.0)
 
 
-def _is_over(made: Iterator[int]) -> bool:
-    before = next(made)
+def _is_over(sent: Iterator[int]) -> bool:
+    before = next(sent)
     time.sleep(0.2)
-    return next(made) == before + 1
+    return next(sent) == before + 1

@@ -1,4 +1,4 @@
-"""Pushes: exactly once, only forward, and decided by the ref."""
+"""Pushes: exactly once, fast-forward only, and decided by the ref."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _commits(repository: Path) -> int:
 
 
 async def test_an_empty_repository_gets_a_root_commit(tmp_path: Path) -> None:
-    """Creation expects absence and makes the branch."""
+    """Creation expects absence and creates the branch."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a")
         work = _work(tmp_path, served)
@@ -62,8 +62,8 @@ async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
         assert branch_tips(repository) == {"main": base, "mirror": commit}
 
 
-async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
-    """The slower one is told the new tip, replays and lands; no merge, nothing lost."""
+async def test_two_pushers_race_and_no_commit_is_lost(tmp_path: Path) -> None:
+    """The slower one gets the new tip, replays and succeeds; no merge, nothing lost."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         one, two = _work(tmp_path, served, "one"), _work(tmp_path, served, "two")
@@ -85,7 +85,7 @@ async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
 
 
 async def test_a_lost_reply_is_success_and_no_second_commit(tmp_path: Path) -> None:
-    """The server accepted, the connection broke: the ref says it is done."""
+    """The server accepted, the connection broke: the ref proves success."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
@@ -136,7 +136,7 @@ async def test_rewritten_history_is_never_forced(tmp_path: Path) -> None:
 
 
 async def test_a_deleted_branch_is_absent(tmp_path: Path) -> None:
-    """It is not silently made again."""
+    """It is not silently recreated."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
@@ -146,8 +146,8 @@ async def test_a_deleted_branch_is_absent(tmp_path: Path) -> None:
         assert branch_tips(repository) == {}
 
 
-async def test_creation_loses_against_somebody_faster(tmp_path: Path) -> None:
-    """Expecting absence, a branch that came up meanwhile is a race."""
+async def test_creation_loses_against_a_faster_writer(tmp_path: Path) -> None:
+    """Expecting absence, a branch that was created meanwhile is a race."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a")
         work = _work(tmp_path, served)
@@ -158,7 +158,7 @@ async def test_creation_loses_against_somebody_faster(tmp_path: Path) -> None:
 
 
 async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) -> None:
-    """After unprotecting, the same commit lands."""
+    """After unprotecting, the same commit succeeds."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
@@ -173,7 +173,7 @@ async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) 
 
 
 async def test_a_passing_fault_is_transient(tmp_path: Path) -> None:
-    """A server error on the push only: the ref has not moved, so later again."""
+    """A server error on the push only: the ref has not moved, so it is retried."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
@@ -210,8 +210,8 @@ async def test_a_hanging_push_is_transient_and_leaves_no_lock(tmp_path: Path) ->
         assert isinstance(await patient.push(commit, base), Pushed)
 
 
-async def test_wrong_credentials_on_push_are_told_as_such(tmp_path: Path) -> None:
-    """The ref cannot be read with them either: AuthFailed, not a refusal of the content."""
+async def test_wrong_credentials_on_push_are_reported_as_such(tmp_path: Path) -> None:
+    """The ref cannot be read with them either: AuthFailed, not a rejection of the content."""
     with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a", {"f": "1"})
         good = GitWorkspace.at(
@@ -225,7 +225,7 @@ async def test_wrong_credentials_on_push_are_told_as_such(tmp_path: Path) -> Non
 
 
 async def test_only_descendants_are_pushed(tmp_path: Path) -> None:
-    """A commit that does not build on the expected tip never leaves the house."""
+    """A commit that does not build on the expected tip is never sent."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         work = _work(tmp_path, served)
@@ -249,9 +249,9 @@ async def test_large_commits_arrive_whole(tmp_path: Path) -> None:
         git(repository, "fsck", "--strict")
 
 
-@pytest.mark.parametrize("place", ["git.push.before", "git.push.after"])
+@pytest.mark.parametrize("failpoint_name", ["git.push.before", "git.push.after"])
 async def test_push_passes_its_failpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failpoint_name: str
 ) -> None:
     """Before anything is sent, and after the server has accepted."""
     with running_git_server(tmp_path / "srv") as served:
@@ -261,14 +261,14 @@ async def test_push_passes_its_failpoints(
         commit = work.commit(base, {"f": b"2"})
 
         def reach(name: str) -> None:
-            if name == place:
+            if name == failpoint_name:
                 raise OSError("tripped")
 
         with monkeypatch.context() as patched:
             patched.setattr(failpoint, "reach", reach)
             with pytest.raises(OSError, match="tripped"):
                 await work.push(commit, base)
-        assert (branch_tips(repository)["main"] == commit) is (place == "git.push.after")
+        assert (branch_tips(repository)["main"] == commit) is (failpoint_name == "git.push.after")
         outcome = await work.push(commit, base)
         assert isinstance(outcome, Pushed)
         assert _commits(repository) == 2

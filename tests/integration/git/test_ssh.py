@@ -36,7 +36,7 @@ def served(tmp_path: Path) -> Iterator[RunningSshServer]:
 
 
 async def test_fetch_and_push(tmp_path: Path, served: RunningSshServer) -> None:
-    """With key and host key everything works, and no key file stays."""
+    """With key and host key both work, and no key file stays."""
     own = Credentials(ssh_key=served.key, known_hosts=served.known_hosts)
     git = Git(git_settings(tmp_path))
     work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"), own)
@@ -49,7 +49,7 @@ async def test_fetch_and_push(tmp_path: Path, served: RunningSshServer) -> None:
 async def test_a_changed_host_key_is_refused_with_fingerprints(
     tmp_path: Path, served: RunningSshServer
 ) -> None:
-    """Nothing is sent, and the message names what was expected."""
+    """Nothing is sent, and the message has the expected fingerprint."""
     name = served.known_hosts.split()[0].decode()
     other = served.user_public_key
     known = f"{name} ssh-ed25519 {other}\n".encode()
@@ -63,7 +63,7 @@ async def test_a_changed_host_key_is_refused_with_fingerprints(
 
 
 async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
-    """A server whose RSA key is below 2048 bits proves nothing, and nobody logs in."""
+    """A server whose RSA key is below 2048 bits is not trusted, and no login is tried."""
     key = asyncssh.generate_private_key("ssh-rsa", key_size=1024)
     with running_ssh_server(tmp_path, host=key) as served:
         commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
@@ -75,7 +75,7 @@ async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
 
 
 async def test_verification_can_be_turned_off(tmp_path: Path, served: RunningSshServer) -> None:
-    """Only when asked."""
+    """Only by an explicit setting."""
     own = Credentials(ssh_key=served.key, host_key_verification=False)
     assert (await list_refs(Git(git_settings(tmp_path)), served.remote("a"), own)).tip("main")
     strict = dataclasses.replace(own, host_key_verification=True)
@@ -113,7 +113,7 @@ def _known(port: int, key: bytes) -> bytes:
 
 
 async def test_git_starts_ssh_with_our_files_only(tmp_path: Path, open_key: bytes) -> None:
-    """With a stand-in for ssh: the command, private files and the way to git and back are right."""
+    """With a stand-in for ssh: the command, private files and both pipes are correct."""
     repository = BareRepositories(tmp_path).create("a")
     commit_files(repository, {"f": "1"})
     program, log = tmp_path / "ssh", tmp_path / "log"
@@ -138,7 +138,7 @@ async def test_git_starts_ssh_with_our_files_only(tmp_path: Path, open_key: byte
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="no ssh client on this machine")
 def test_the_real_client_understands_the_configuration(tmp_path: Path, open_key: bytes) -> None:
-    """OpenSSH reads every line and means what we mean."""
+    """OpenSSH accepts every line with the intended meaning."""
     remote = Remote.parse("ssh://host.example:2222/a")
     own = Credentials(ssh_key=open_key, known_hosts=b"x")
     text = ssh.configuration(

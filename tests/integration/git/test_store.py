@@ -1,4 +1,4 @@
-"""Stores: fetched in part, edited without blobs, thrown away when broken."""
+"""Stores: partial fetches, edits without blobs, discarded when broken."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from windlass_dev.git_server.smart_http import GitServer
 
 
 def written_blob(store: Store, content: bytes) -> str:
-    """A blob that no tree names yet."""
+    """A blob that no tree contains yet."""
     blob = objects.blob_id(content)
     store.write_objects({blob: ("blob", content)})
     return blob
@@ -40,7 +40,7 @@ def _work(tmp_path: Path, served: RunningGitServer, name: str = "a") -> GitWorks
 
 
 async def test_fetch_brings_trees_but_no_blobs(tmp_path: Path) -> None:
-    """One commit deep, no content; content comes when asked for, in one fetch."""
+    """One commit deep, no content; content is fetched on demand, in one fetch."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x/a": "1"})
         tip = commit_files(repository, {"x/b": "2", "y": "3"})
@@ -61,8 +61,8 @@ async def test_fetch_brings_trees_but_no_blobs(tmp_path: Path) -> None:
         assert not work.store.is_complete(tip)
 
 
-async def test_a_server_without_filters_is_good_enough(tmp_path: Path) -> None:
-    """Then the blobs come along."""
+async def test_a_server_without_filters_is_supported(tmp_path: Path) -> None:
+    """The blobs are fetched with the commit."""
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("a", {"x": "1"})
         git(repository, "config", "uploadpack.allowFilter", "false")
@@ -74,7 +74,7 @@ async def test_a_server_without_filters_is_good_enough(tmp_path: Path) -> None:
 async def test_a_server_that_refuses_ids_sends_the_commit_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blobs come with a whole fetch where they cannot be had by id."""
+    """Blobs come with a whole fetch if they cannot be fetched by id."""
     original = GitServer._variables
     monkeypatch.setattr(
         GitServer, "_variables", lambda self, *args: original(self, *args) | {"GIT_PROTOCOL": ""}
@@ -110,7 +110,7 @@ async def test_a_missing_branch_is_ref_not_found(tmp_path: Path) -> None:
 
 
 async def test_sha256_is_unsupported(tmp_path: Path) -> None:
-    """A fetch from such a repository says so."""
+    """A fetch from such a repository fails with that reason."""
     with running_git_server(tmp_path / "srv") as served:
         path = served.server.create("long", object_format="sha256")
         commit_files(path, {"a": "1"})
@@ -160,7 +160,9 @@ def _cut_index(store: Store) -> None:
 
 
 @pytest.mark.parametrize("damage", [_damage_pack, _zero_pack, _remove_packs, _cut_index])
-async def test_a_damaged_store_is_told_and_fetched_again(tmp_path: Path, damage: object) -> None:
+async def test_a_damaged_store_is_reported_and_fetched_again(
+    tmp_path: Path, damage: object
+) -> None:
     """Corruption is StoreCorrupt; after discarding, everything works."""
     assert callable(damage)
     with running_git_server(tmp_path / "srv") as served:
@@ -178,8 +180,8 @@ async def test_a_damaged_store_is_told_and_fetched_again(tmp_path: Path, damage:
 
 
 @pytest.mark.parametrize("damaged", ["HEAD", "config"])
-async def test_a_broken_skeleton_is_made_anew(tmp_path: Path, damaged: str) -> None:
-    """A store that is no repository any more is replaced when opened."""
+async def test_a_broken_skeleton_is_recreated(tmp_path: Path, damaged: str) -> None:
+    """A store that is not a repository any more is replaced when opened."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         work = _work(tmp_path, served)
@@ -191,7 +193,7 @@ async def test_a_broken_skeleton_is_made_anew(tmp_path: Path, damaged: str) -> N
 
 
 async def test_a_vanished_store_is_corrupt(tmp_path: Path) -> None:
-    """Somebody deleted the directory under a running process."""
+    """Its directory was deleted under a running process."""
     import shutil
 
     with running_git_server(tmp_path / "srv") as served:
@@ -204,8 +206,8 @@ async def test_a_vanished_store_is_corrupt(tmp_path: Path) -> None:
         assert await work.fetch()
 
 
-async def test_stale_locks_and_half_files_go_when_opened(tmp_path: Path) -> None:
-    """What a killed process left does not stop the next one."""
+async def test_stale_locks_and_partial_files_are_removed_when_opened(tmp_path: Path) -> None:
+    """Leftovers of a killed process do not stop the next one."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         first = _work(tmp_path, served)
@@ -244,7 +246,7 @@ def test_a_full_disk_is_disk_full(
 
 
 def test_links_and_submodules_are_neither_removed_nor_descended_into(tmp_path: Path) -> None:
-    """They may be replaced by a file where the caller says so, nothing else."""
+    """They may be replaced by a file if the caller allows it, nothing else."""
     from windlass.git.format import objects
 
     store = Store.open(tmp_path / "store")
@@ -268,7 +270,7 @@ def test_links_and_submodules_are_neither_removed_nor_descended_into(tmp_path: P
 
 
 def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many entries, also directories that hold nothing, and too long paths end the walk."""
+    """Too many entries, also empty directories, and too long paths end the walk."""
     from windlass.git import store as module
 
     work = GitWorkspace.at(tmp_path / "store", Git(git_settings(tmp_path)), None)  # type: ignore[arg-type]
@@ -293,7 +295,7 @@ def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_a_broken_store_never_leads_to_a_repository_above(tmp_path: Path) -> None:
-    """Git does not climb out of a store into whatever repository encloses it."""
+    """Git does not use a repository that encloses the store."""
     outer = tmp_path / "outer"
     git(tmp_path, "init", "--quiet", str(outer))
     with running_git_server(tmp_path / "srv") as served:
@@ -306,7 +308,7 @@ async def test_a_broken_store_never_leads_to_a_repository_above(tmp_path: Path) 
 
 
 async def test_a_stale_lock_costs_one_try(tmp_path: Path) -> None:
-    """A lock that stops a fetch is gone for the next one."""
+    """A lock that stops a fetch is removed for the next one."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"x": "1"})
         work = _work(tmp_path, served)
@@ -318,7 +320,7 @@ async def test_a_stale_lock_costs_one_try(tmp_path: Path) -> None:
 
 
 def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """Its directory has mode 0700, also where an older one was made for everybody."""
+    """Its directory has mode 0700, also if an older one was readable for others."""
     directory = tmp_path / "work" / "store"
     Store.open(directory)
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700

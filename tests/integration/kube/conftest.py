@@ -1,4 +1,4 @@
-"""Connections to the shared control plane: straight, and through the fault proxy."""
+"""Connections to the shared control plane: direct, and through the fault proxy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def connection(cluster: LocalCluster) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 def api(connection: Connection) -> Api:
-    """The administrator's hands."""
+    """The administrator's client."""
     return Api(connection)
 
 
@@ -38,7 +38,7 @@ async def proxy(cluster: LocalCluster) -> AsyncIterator[WatchProxy]:
 
 @pytest.fixture
 async def through(proxy: WatchProxy, tmp_path: Path) -> AsyncIterator[Connection]:
-    """A connection that leads through the proxy."""
+    """A connection that goes through the proxy."""
     kubeconfig = proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")
     async with Connection.open(kubeconfig=kubeconfig) as opened:
         yield opened

@@ -25,11 +25,11 @@ DEPLOYMENTS = GVR("apps", "v1", "deployments")
 
 
 async def test_create_read_replace_delete(api: Api, namespace: str) -> None:
-    """An object lives through its whole life."""
-    made = await api.create(CONFIGMAPS, config_map("a", namespace, k="1"), field_manager=MANAGER)
-    assert made["metadata"]["managedFields"][0]["manager"] == MANAGER
+    """The life cycle of one object."""
+    created = await api.create(CONFIGMAPS, config_map("a", namespace, k="1"), field_manager=MANAGER)
+    assert created["metadata"]["managedFields"][0]["manager"] == MANAGER
     read = await api.get(CONFIGMAPS, "a", namespace)
-    assert read == made
+    assert read == created
     replaced = await api.replace(CONFIGMAPS, read | {"data": {"k": "2"}}, field_manager=MANAGER)
     assert replaced["data"] == {"k": "2"}
     await api.delete(CONFIGMAPS, "a", namespace)
@@ -46,7 +46,7 @@ async def test_taken_name(api: Api, namespace: str) -> None:
 
 
 async def test_stale_replace(api: Api, namespace: str) -> None:
-    """Writing over what one has not seen is a Conflict."""
+    """Replacing a version that was not read is a Conflict."""
     old = await api.create(CONFIGMAPS, config_map("a", namespace), field_manager=MANAGER)
     await api.replace(CONFIGMAPS, old | {"data": {"k": "2"}}, field_manager=MANAGER)
     with pytest.raises(Conflict):
@@ -54,7 +54,7 @@ async def test_stale_replace(api: Api, namespace: str) -> None:
 
 
 async def test_server_side_apply(api: Api, namespace: str) -> None:
-    """Apply creates, changes, and owns what it names; others' fields need force."""
+    """Apply creates, changes, and owns its fields; fields of others need force."""
     await api.apply(CONFIGMAPS, config_map("a", namespace, mine="1"), field_manager=MANAGER)
     with pytest.raises(Conflict, match="conflict"):
         await api.apply(
@@ -67,7 +67,7 @@ async def test_server_side_apply(api: Api, namespace: str) -> None:
 
 
 async def test_dry_run_leaves_nothing(api: Api, namespace: str) -> None:
-    """A dry run answers as if, and nothing is."""
+    """A dry run returns the object without storing it."""
     tried = await api.create(
         CONFIGMAPS, config_map("a", namespace, k="1"), field_manager=MANAGER, dry_run=True
     )
@@ -129,8 +129,8 @@ async def test_subresources(api: Api, namespace: str) -> None:
     )
 
 
-async def test_delete_only_what_is_meant(api: Api, namespace: str) -> None:
-    """A deletion with preconditions does not hit a namesake or a newer version."""
+async def test_a_delete_with_preconditions_hits_no_other_object(api: Api, namespace: str) -> None:
+    """Neither a recreated object nor a newer version."""
     old = await api.create(CONFIGMAPS, config_map("a", namespace), field_manager=MANAGER)
     version = old["metadata"]["resourceVersion"]
     await api.merge_patch(CONFIGMAPS, "a", {"data": {"k": "1"}}, namespace, field_manager=MANAGER)
@@ -144,34 +144,34 @@ async def test_delete_only_what_is_meant(api: Api, namespace: str) -> None:
 
 
 async def test_invalid_object(api: Api, namespace: str) -> None:
-    """What the server finds invalid comes back in its words."""
+    """The error has the server's message."""
     with pytest.raises(Invalid, match="RFC 1123"):
         await api.create(CONFIGMAPS, config_map("Not_Valid", namespace), field_manager=MANAGER)
 
 
 async def test_pages_and_selectors(api: Api, namespace: str) -> None:
-    """Pages hold every object once, with kind and apiVersion; selectors narrow the list."""
-    for place in range(7):
-        obj = config_map(f"c{place}", namespace)
-        obj["metadata"]["labels"] = {"odd": str(place % 2)}
+    """Pages have every object once, with kind and apiVersion; selectors narrow the list."""
+    for number in range(7):
+        obj = config_map(f"c{number}", namespace)
+        obj["metadata"]["labels"] = {"odd": str(number % 2)}
         await api.create(CONFIGMAPS, obj, field_manager=MANAGER)
     pages = [page async for page in api.pages(CONFIGMAPS, namespace, limit=3)]
     assert len(pages) >= 3
     assert len({page.resource_version for page in pages}) == 1
     listed = await api.list(CONFIGMAPS, namespace, limit=3)
-    assert {f"c{place}" for place in range(7)} <= {obj["metadata"]["name"] for obj in listed}
+    assert {f"c{number}" for number in range(7)} <= {obj["metadata"]["name"] for obj in listed}
     assert all((obj["kind"], obj["apiVersion"]) == ("ConfigMap", "v1") for obj in listed)
     odd = await api.list(CONFIGMAPS, namespace, label_selector="odd=1")
     assert [obj["metadata"]["name"] for obj in odd] == ["c1", "c3", "c5"]
 
 
 async def test_text(api: Api) -> None:
-    """Paths that are no objects answer as text."""
+    """Paths that are not objects return text."""
     assert await api.text("/readyz") == "ok"
 
 
 async def test_cluster_scoped(api: Api, namespace: str) -> None:
-    """Objects without a namespace are found by name alone."""
+    """Objects without a namespace are read by name alone."""
     assert (await api.get(NAMESPACES, namespace))["metadata"]["name"] == namespace
 
 
@@ -183,8 +183,8 @@ async def test_forbidden(cluster: LocalCluster, namespace: str) -> None:
             await Api(connection).list(CONFIGMAPS, namespace)
 
 
-async def test_nobody_there(tmp_path: Path) -> None:
-    """A server that is away is Unavailable, quickly and without its address's credentials."""
+async def test_an_unreachable_server_is_unavailable(tmp_path: Path) -> None:
+    """Quickly, and without credentials of its address in the message."""
     kubeconfig = tmp_path / "away"
     kubeconfig.write_text(
         "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],"

@@ -1,4 +1,4 @@
-"""Which cluster, as whom, and by which way: files, plugins, proxies."""
+"""Cluster, identity and connection: kubeconfig files, plugins, proxies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _plugin(path: Path, script: str) -> UserExec:
 
 
 def _runs(pid: str) -> bool:
-    """Whether a process is there and no zombie that waits for its parent."""
+    """Whether a process is running and not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -73,7 +73,7 @@ def _runs(pid: str) -> bool:
 
 
 async def test_named_file(tmp_path: Path) -> None:
-    """A named file says server, namespace and context."""
+    """A named file has server, namespace and context."""
     async with Connection.open(kubeconfig=_kubeconfig(tmp_path / "k")) as connection:
         assert connection.server == "http://127.0.0.1:1"
         assert connection.namespace == "shop"
@@ -93,8 +93,8 @@ def test_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         configuration.load(None, "third")
 
 
-def test_nothing_to_speak_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any configuration the error names every way to give one."""
+def test_no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names every way to give one."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -115,8 +115,8 @@ def test_nothing_to_speak_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "\x00",
     ],
 )
-def test_file_that_is_none(tmp_path: Path, text: str) -> None:
-    """A broken file is named, its content is not."""
+def test_a_broken_file(tmp_path: Path, text: str) -> None:
+    """It is named, its content is not."""
     path = tmp_path / "broken"
     path.write_text(text)
     with pytest.raises(Stalled) as caught:
@@ -126,13 +126,13 @@ def test_file_that_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    """A file that is not there is named."""
+    """A missing file is named."""
     with pytest.raises(Stalled, match="not found"):
         configuration.load(tmp_path / "absent", None)
 
 
 def test_broken_certificates(tmp_path: Path) -> None:
-    """Certificates that are none are a clear error at once."""
+    """Invalid certificates are an error at once."""
     path = _kubeconfig(
         tmp_path / "k",
         user={"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="},
@@ -155,7 +155,7 @@ def test_broken_certificates(tmp_path: Path) -> None:
 def test_proxy_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, server: str, expected: str | None
 ) -> None:
-    """Proxies are used as everywhere, but never towards this machine."""
+    """Proxy variables are honored, but never for loopback."""
     monkeypatch.setenv("HTTPS_PROXY", "proxy:3128")
     monkeypatch.setenv("NO_PROXY", ".corp")
     for name in ("https_proxy", "no_proxy", "ALL_PROXY", "all_proxy"):
@@ -163,8 +163,8 @@ def test_proxy_of_the_environment(
     assert configuration.proxy_for(server) == expected
 
 
-async def test_token_file_that_is_gone(tmp_path: Path) -> None:
-    """A token that cannot be read is a passing fault, as it may be in rotation."""
+async def test_a_missing_token_file(tmp_path: Path) -> None:
+    """A token that cannot be read is a transient fault, as it may be in rotation."""
     path = _kubeconfig(tmp_path / "k", user={"tokenFile": "absent"})
     async with Connection.open(kubeconfig=path) as connection:
         with pytest.raises(Unavailable) as caught:
@@ -173,7 +173,7 @@ async def test_token_file_that_is_gone(tmp_path: Path) -> None:
 
 
 async def test_token_of_two_lines(tmp_path: Path) -> None:
-    """A line break in a token cannot become a header, and the token stays unsaid."""
+    """A line break in a token cannot become a header, and the token is not in the message."""
     (tmp_path / "token").write_text("secret-part\nX-Evil: yes")
     with_server = await asyncio.start_server(
         lambda reader, writer: writer.transport.abort(), "127.0.0.1", 0
@@ -192,7 +192,7 @@ async def test_token_of_two_lines(tmp_path: Path) -> None:
 
 
 async def test_plugin_runs_once_for_all(tmp_path: Path) -> None:
-    """Requests that need a token at the same time share one run of the plugin."""
+    """Concurrent requests that need a token share one run of the plugin."""
     counter = tmp_path / "runs"
     plugin = _plugin(
         tmp_path / "plugin",
@@ -214,7 +214,7 @@ async def test_plugin_runs_once_for_all(tmp_path: Path) -> None:
 
 
 async def test_refused_token_is_renewed(tmp_path: Path) -> None:
-    """After a 401 the plugin is asked again."""
+    """After a 401 the plugin is run again."""
     counter = tmp_path / "runs"
     plugin = _plugin(
         tmp_path / "plugin",
@@ -232,7 +232,7 @@ async def test_refused_token_is_renewed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", ["exit 3", "echo no json", "echo '{}'"])
 async def test_plugin_that_fails(tmp_path: Path, script: str) -> None:
-    """A plugin that fails is an error of ours that names it."""
+    """The error names the plugin."""
     auth = ExecPlugin(_plugin(tmp_path / "plugin", script))
     flow = auth.async_auth_flow(httpx2.Request("GET", "http://x/"))
     with pytest.raises(Retryable, match="CredentialPluginFailed") as caught:
@@ -241,7 +241,7 @@ async def test_plugin_that_fails(tmp_path: Path, script: str) -> None:
 
 
 async def test_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin has a deadline, so that a request is told and does not wait for ever."""
+    """A plugin has a deadline, so that a request fails instead of waiting forever."""
     monkeypatch.setattr("windlass.kube.exec_auth.PLUGIN_SECONDS", 0.1)
     flow = ExecPlugin(_plugin(tmp_path / "plugin", "sleep 600")).async_auth_flow(
         httpx2.Request("GET", "http://x/")
@@ -250,8 +250,8 @@ async def test_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         await anext(flow)
 
 
-async def test_plugin_nobody_waits_for(tmp_path: Path) -> None:
-    """It reads no terminal, and with the last who waited its whole process group goes."""
+async def test_a_plugin_is_ended_with_its_last_waiter(tmp_path: Path) -> None:
+    """It reads no terminal, and its whole process group is ended."""
     noted = tmp_path / "pid"
     plugin = _plugin(tmp_path / "plugin", f"cat; sleep 600 & echo $! > {noted}; wait")
     flow = ExecPlugin(plugin).async_auth_flow(httpx2.Request("GET", "http://x/"))
@@ -262,30 +262,30 @@ async def test_plugin_nobody_waits_for(tmp_path: Path) -> None:
     async def gone() -> bool:
         return not await asyncio.to_thread(_runs, started)
 
-    asking = asyncio.ensure_future(anext(flow))
+    pending = asyncio.ensure_future(anext(flow))
     started = (await eventually(pid, "the plugin runs")).strip()
-    asking.cancel()
+    pending.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await pending
     await eventually(gone, "the plugin's child has ended")
 
 
 def test_plugin_of_an_unknown_version(tmp_path: Path) -> None:
-    """A plugin version that we do not speak is refused at the start."""
+    """An unsupported plugin version is refused at the start."""
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v9", "command": "x"}}
     with pytest.raises(Stalled, match=r"use client\.authentication"):
         Connection.open(kubeconfig=_kubeconfig(tmp_path / "k", user=user))
 
 
 @pytest.mark.cluster
-async def test_following_through_a_forward_proxy(
+async def test_a_reflector_through_a_forward_proxy(
     proxy: WatchProxy,
     api: Api,
     namespace: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Behind a proxy streams work alike, silence included."""
+    """Behind a proxy streams work alike, idle detection included."""
     monkeypatch.setenv("http_proxy", proxy.server)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -299,7 +299,7 @@ async def test_following_through_a_forward_proxy(
         scope = Scope(CONFIGMAPS, namespace)
         items = reflect(connection, scope, settings, rng=random.Random(1))
         async with aclosing(items):
-            told = await collect_until_synced(items)
-            assert [item.reason for item in told if isinstance(item, Interrupted)] == ["idle"]
+            events = await collect_until_synced(items)
+            assert [item.reason for item in events if isinstance(item, Interrupted)] == ["idle"]
             await api.create(CONFIGMAPS, config_map("a", namespace), field_manager="windlass-test")
             await collect_until_changed(items, "a")

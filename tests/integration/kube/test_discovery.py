@@ -67,41 +67,43 @@ async def group(api: Api) -> AsyncIterator[str]:
 async def _discovered(api: Api, group: str) -> ApiTypes:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
-            made = await discover(api)
-            if any(served.gvr.group == group for served in made.types):
-                return made
+            discovered = await discover(api)
+            if any(served.gvr.group == group for served in discovered.types):
+                return discovered
             await asyncio.sleep(0.05)
 
 
-def _types(made: ApiTypes, group: str, plural: str) -> dict[str, ServedType]:
+def _types(discovered: ApiTypes, group: str, plural: str) -> dict[str, ServedType]:
     return {
         served.gvr.version: served
-        for served in made.types
+        for served in discovered.types
         if (served.gvr.group, served.gvr.resource) == (group, plural)
     }
 
 
-def _failed(made: ApiTypes) -> set[str]:
-    """What failed, without the kinds that other tests make and remove at this moment."""
-    return {name for name in made.failed_groups if ".example.org" not in name}
+def _failed(discovered: ApiTypes) -> set[str]:
+    """Failed group versions, without the kinds that other tests create and remove meanwhile."""
+    return {name for name in discovered.failed_groups if ".example.org" not in name}
 
 
 async def test_built_in_types(api: Api) -> None:
     """Well-known types are found with their scope and verbs, subresources are not types."""
-    made = await discover(api)
-    assert not _failed(made)
-    pods = _types(made, "", "pods")["v1"]
+    discovered = await discover(api)
+    assert not _failed(discovered)
+    pods = _types(discovered, "", "pods")["v1"]
     assert (pods.kind, pods.namespaced, pods.preferred) == ("Pod", True, True)
     assert {"list", "watch", "create"} <= pods.verbs
-    assert not _types(made, "", "namespaces")["v1"].namespaced
-    assert not any("/" in served.gvr.resource for served in made.types)
-    assert "list" not in _types(made, "authorization.k8s.io", "subjectaccessreviews")["v1"].verbs
+    assert not _types(discovered, "", "namespaces")["v1"].namespaced
+    assert not any("/" in served.gvr.resource for served in discovered.types)
+    assert (
+        "list" not in _types(discovered, "authorization.k8s.io", "subjectaccessreviews")["v1"].verbs
+    )
 
 
 async def test_custom_resources(api: Api, group: str) -> None:
     """A new kind appears in each of its versions, one of them preferred."""
-    made = await _discovered(api, group)
-    versions = _types(made, group, "things")
+    discovered = await _discovered(api, group)
+    versions = _types(discovered, group, "things")
     assert versions.keys() == {"v1", "v1beta1"}
     assert versions["v1"].preferred
     assert not versions["v1beta1"].preferred
@@ -114,15 +116,15 @@ async def test_two_requests(proxy: WatchProxy, through: Connection) -> None:
     assert sorted(seen.path for seen in proxy.seen) == ["/api", "/apis"]
 
 
-async def test_no_aggregation_no_catalogue(proxy: WatchProxy, through: Connection) -> None:
-    """The documents of a server that is too old are an error, not an empty catalogue."""
+async def test_no_aggregation_no_catalog(proxy: WatchProxy, through: Connection) -> None:
+    """The documents of a server that is too old are an error, not an empty catalog."""
     proxy.hide_aggregated_discovery()
     with pytest.raises(ApiError, match="serves no APIGroupDiscoveryList at /api"):
         await discover(Api(through))
 
 
-async def test_no_root_no_catalogue(proxy: WatchProxy, through: Connection) -> None:
-    """When the roots fail there is no catalogue at all, rather than an empty one."""
+async def test_no_root_no_catalog(proxy: WatchProxy, through: Connection) -> None:
+    """If the roots fail there is no catalog, rather than an empty one."""
     proxy.fault(ProxyResponse(500), when=lambda seen: seen.path == "/apis")
     with pytest.raises(Unavailable):
         await discover(Api(through))

@@ -48,7 +48,7 @@ _CRD: dict[str, Any] = {
 
 
 def probe(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    """An object of that kind."""
+    """An object of the test kind."""
     return {
         "apiVersion": PROBES.api_version,
         "kind": "Probe",
@@ -60,14 +60,14 @@ def probe(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
 async def until(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
     """Wait for a condition, with a deadline."""
 
-    async def ask() -> bool:
+    async def poll_once() -> bool:
         return holds()
 
-    await eventually(ask, seconds=seconds)
+    await eventually(poll_once, seconds=seconds)
 
 
 async def eventually(asks: Callable[[], Awaitable[bool]], *, seconds: float = 20.0) -> None:
-    """Ask until the answer is yes, with a deadline."""
+    """Poll until the result is true, with a deadline."""
     async with asyncio.timeout(seconds):
         while True:
             if await asks():
@@ -77,7 +77,7 @@ async def eventually(asks: Callable[[], Awaitable[bool]], *, seconds: float = 20
 
 @pytest.fixture
 async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
-    """The administrator's hands."""
+    """The administrator's client."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
         yield Api(connection)
 

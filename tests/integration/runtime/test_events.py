@@ -1,4 +1,4 @@
-"""What the real API server accepts as an event."""
+"""Events that the real API server accepts."""
 
 from __future__ import annotations
 
@@ -27,5 +27,7 @@ async def test_cluster_scoped_objects_have_events_too(api: Api, namespace: str) 
     """Their events lie in the namespace default."""
     ref = ObjectRef("v1", "Namespace", "", namespace, "c2c2")
     await EventRecorder(api, "windlass.dev/test").record(ref, "Normal", "Ready", "m")
-    found = [it for it in await api.list(EVENTS, "default") if it["regarding"]["name"] == namespace]
-    assert len(found) == 1
+    listed = [
+        it for it in await api.list(EVENTS, "default") if it["regarding"]["name"] == namespace
+    ]
+    assert len(listed) == 1

@@ -50,21 +50,21 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 class Candidate:
-    """A process that stands for election and says when it holds the lease."""
+    """A process that runs for election and prints when it holds the lease."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
-    async def says(self, held: bool) -> str:
-        """Wait for the next word, which must be this; the identity that said it."""
+    async def expect_line(self, held: bool) -> str:
+        """Wait for the next line, which must be this; returns the identity that printed it."""
         assert self.process.stdout is not None
         while True:
             line = await asyncio.wait_for(self.process.stdout.readline(), 30)
             assert line, "the candidate ended"
-            words = line.decode().split()
-            if words[0] == "held":
-                assert words[1] == str(held)
-                return words[2]
+            lines = line.decode().split()
+            if lines[0] == "held":
+                assert lines[1] == str(held)
+                return lines[2]
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
@@ -99,7 +99,7 @@ def leadership(api: Api, namespace: str, identity: str, **more: Any) -> LeaderEl
 
 
 async def test_acquire_renew_release(api: Api, namespace: str) -> None:
-    """The server accepts what we write, and sees the holder come and go."""
+    """The server accepts our writes; the holder is set and removed."""
     one, two = leadership(api, namespace, "one"), leadership(api, namespace, "two")
     await one.attempt()
     await two.attempt()
@@ -117,7 +117,7 @@ async def test_acquire_renew_release(api: Api, namespace: str) -> None:
 
 
 async def test_a_race_has_one_winner(api: Api, namespace: str) -> None:
-    """Ten candidates at once on the real server: one holds."""
+    """Of ten candidates at once on the real server one holds the lease."""
     candidates = [leadership(api, namespace, f"c{number}") for number in range(10)]
     # On a busy machine all requests of a round may come too late.
     while not (holders := [one for one in candidates if one.held(0.5)]):
@@ -128,7 +128,7 @@ async def test_a_race_has_one_winner(api: Api, namespace: str) -> None:
 async def test_a_killed_local_leader_is_replaced_at_once(
     cluster: LocalCluster, api: Api, namespace: str
 ) -> None:
-    """SIGKILL: who knows that the process is dead does not wait for its lease."""
+    """SIGKILL: a candidate that finds the process dead does not wait for its lease."""
     async with candidate(cluster.admin_kubeconfig, namespace) as other:
         dead = await _leads(other)
         other.send(signal.SIGKILL)
@@ -154,7 +154,7 @@ async def test_a_stopped_leader_knows_at_once_that_it_lost(
         try:
             await asyncio.wait_for(heir.acquired.wait(), 20)
             other.send(signal.SIGCONT)
-            await other.says(False)
+            await other.expect_line(False)
             assert heir.held(0.5)
         finally:
             task.cancel()
@@ -162,6 +162,6 @@ async def test_a_stopped_leader_knows_at_once_that_it_lost(
 
 
 async def _leads(other: Candidate) -> str:
-    """The identity of a candidate that came to hold the lease."""
-    await other.says(False)
-    return await other.says(True)
+    """The identity of a candidate that acquired the lease."""
+    await other.expect_line(False)
+    return await other.expect_line(True)

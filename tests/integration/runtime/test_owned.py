@@ -1,4 +1,4 @@
-"""What the real API server makes of objects we own, and whether that is as wanted."""
+"""How the real API server stores our objects, and whether they equal the desired ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _POD = {
 }
 _LABELS = {"app": "web"}
 
-WANTED: dict[str, tuple[GVR, dict[str, Any]]] = {
+DESIRED: dict[str, tuple[GVR, dict[str, Any]]] = {
     "ConfigMap": (GVR("", "v1", "configmaps"), {"data": {"a": "1", "empty": ""}}),
     "Secret": (GVR("", "v1", "secrets"), {"type": "Opaque", "data": {"a": "MQ=="}}),
     "Service": (
@@ -104,32 +104,32 @@ WANTED: dict[str, tuple[GVR, dict[str, Any]]] = {
 
 
 def _object(kind: str, namespace: str) -> dict[str, Any]:
-    gvr, rest = WANTED[kind]
+    gvr, rest = DESIRED[kind]
     metadata = {"name": "owned", "namespace": namespace, "labels": {"by": "windlass"}}
     return {"apiVersion": gvr.api_version, "kind": kind, "metadata": metadata, **rest}
 
 
-@pytest.mark.parametrize("kind", sorted(WANTED))
-async def test_an_object_as_wanted_is_left_alone(api: Api, namespace: str, kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted(DESIRED))
+async def test_an_unchanged_object_is_not_written(api: Api, namespace: str, kind: str) -> None:
     """After one write, and a restart, nothing more is written."""
-    gvr, _ = WANTED[kind]
-    wanted = _object(kind, namespace)
-    await OwnedObjects(api, MANAGER).ensure(gvr, wanted, None)
+    gvr, _ = DESIRED[kind]
+    desired = _object(kind, namespace)
+    await OwnedObjects(api, MANAGER).ensure(gvr, desired, None)
     live = await api.get(gvr, "owned", namespace)
-    assert await OwnedObjects(api, MANAGER).ensure(gvr, wanted, live) is live
+    assert await OwnedObjects(api, MANAGER).ensure(gvr, desired, live) is live
 
 
-async def test_defaults_inside_whole_lists_are_learnt(api: Api, namespace: str) -> None:
-    """Where the server fills in what we own as a whole, its answer is the measure."""
-    gvr, _ = WANTED["NetworkPolicy"]
-    wanted = _object("NetworkPolicy", namespace)
-    wanted["spec"] = {"podSelector": {}, "egress": [{"ports": [{"port": 443}]}]}
+async def test_defaults_inside_atomic_lists_are_learned(api: Api, namespace: str) -> None:
+    """Where the server adds fields to what we own as a whole, its response is compared."""
+    gvr, _ = DESIRED["NetworkPolicy"]
+    desired = _object("NetworkPolicy", namespace)
+    desired["spec"] = {"podSelector": {}, "egress": [{"ports": [{"port": 443}]}]}
     owned = OwnedObjects(api, MANAGER)
-    first = await owned.ensure(gvr, wanted, None)
-    assert not managed_fields.is_up_to_date(wanted, first, MANAGER)
+    first = await owned.ensure(gvr, desired, None)
+    assert not managed_fields.is_up_to_date(desired, first, MANAGER)
     live = await api.get(gvr, "owned", namespace)
-    assert await owned.ensure(gvr, wanted, live) is live
-    after_a_restart = await OwnedObjects(api, MANAGER).ensure(gvr, wanted, live)
+    assert await owned.ensure(gvr, desired, live) is live
+    after_a_restart = await OwnedObjects(api, MANAGER).ensure(gvr, desired, live)
     assert _version(after_a_restart) == _version(first)
 
 
@@ -137,37 +137,37 @@ def _version(obj: dict[str, Any]) -> str:
     return str(obj["metadata"]["resourceVersion"])
 
 
-async def test_an_edit_is_seen_and_put_right(api: Api, namespace: str) -> None:
-    """Our value comes back, what somebody else added stays."""
-    gvr, _ = WANTED["ResourceQuota"]
-    wanted = _object("ResourceQuota", namespace)
+async def test_an_edit_is_reverted(api: Api, namespace: str) -> None:
+    """Our value is restored, fields that another writer added stay."""
+    gvr, _ = DESIRED["ResourceQuota"]
+    desired = _object("ResourceQuota", namespace)
     owned = OwnedObjects(api, MANAGER)
-    await owned.ensure(gvr, wanted, None)
+    await owned.ensure(gvr, desired, None)
     patch = {"metadata": {"labels": {"theirs": "yes"}}, "spec": {"hard": {"pods": "99"}}}
     edited = await api.merge_patch(gvr, "owned", patch, namespace, field_manager="somebody")
-    assert not owned.is_up_to_date(wanted, edited)
-    mended = await owned.ensure(gvr, wanted, edited)
+    assert not owned.is_up_to_date(desired, edited)
+    mended = await owned.ensure(gvr, desired, edited)
     assert mended["spec"]["hard"]["pods"] == "20"
     assert mended["metadata"]["labels"]["theirs"] == "yes"
-    assert owned.is_up_to_date(wanted, mended)
+    assert owned.is_up_to_date(desired, mended)
 
 
 async def test_a_field_we_drop_disappears(api: Api, namespace: str) -> None:
-    """What is no longer wanted is taken back."""
-    gvr, _ = WANTED["ConfigMap"]
-    wanted = _object("ConfigMap", namespace)
-    live = await OwnedObjects(api, MANAGER).ensure(gvr, wanted, None)
-    fewer = {**wanted, "data": {"a": "1"}}
+    """A field that is no longer desired is removed."""
+    gvr, _ = DESIRED["ConfigMap"]
+    desired = _object("ConfigMap", namespace)
+    live = await OwnedObjects(api, MANAGER).ensure(gvr, desired, None)
+    fewer = {**desired, "data": {"a": "1"}}
     left = await OwnedObjects(api, MANAGER).ensure(gvr, fewer, live)
     assert left["data"] == {"a": "1"}
 
 
 async def test_finalizers_of_others_stay(api: Api, namespace: str) -> None:
-    """Ours is put on and taken off; theirs is not touched."""
-    gvr, _ = WANTED["ConfigMap"]
-    wanted = _object("ConfigMap", namespace)
-    wanted["metadata"]["finalizers"] = ["example.com/theirs"]
-    live = await api.create(gvr, wanted, field_manager="somebody")
+    """Ours is added and removed; theirs is not touched."""
+    gvr, _ = DESIRED["ConfigMap"]
+    desired = _object("ConfigMap", namespace)
+    desired["metadata"]["finalizers"] = ["example.com/theirs"]
+    live = await api.create(gvr, desired, field_manager="somebody")
     await finalizer.add_finalizer(api, gvr, live, "windlass.dev/ours", field_manager=MANAGER)
     live = await api.get(gvr, "owned", namespace)
     assert live["metadata"]["finalizers"] == ["example.com/theirs", "windlass.dev/ours"]
@@ -179,10 +179,10 @@ async def test_finalizers_of_others_stay(api: Api, namespace: str) -> None:
     )
 
 
-async def test_acting_as_somebody_has_their_rights_only(
+async def test_impersonation_has_the_rights_of_the_user_only(
     connection: Connection, namespace: str
 ) -> None:
-    """The server judges an impersonated request by the rights of the impersonated user."""
+    """The server authorizes an impersonated request by the rights of the impersonated user."""
     nobody = Api(connection, acting_as=f"system:serviceaccount:{namespace}:nobody")
     with pytest.raises(Forbidden, match="nobody"):
-        await nobody.get(WANTED["ConfigMap"][0], "owned", namespace)
+        await nobody.get(DESIRED["ConfigMap"][0], "owned", namespace)

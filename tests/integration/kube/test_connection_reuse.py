@@ -1,4 +1,4 @@
-"""Connections that are kept between requests, against a server that does as it is told."""
+"""Connections that are reused for requests, against a scripted server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Server:
-    """Counts connections; `answer` decides what is said on them."""
+    """Counts connections; `answer` decides the response."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -50,7 +50,7 @@ class Server:
 
 
 def whole(head: bytes, writer: asyncio.StreamWriter) -> bool:
-    """What is expected of a server."""
+    """A complete response."""
     writer.write(WHOLE)
     return True
 
@@ -58,16 +58,16 @@ def whole(head: bytes, writer: asyncio.StreamWriter) -> bool:
 @asynccontextmanager
 async def serving(answer: Answer = whole) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
     """A server, and a client with our transport."""
-    told = Server(answer)
-    async with await asyncio.start_server(told.serve, "127.0.0.1", 0) as listening:
-        told.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+    responses = Server(answer)
+    async with await asyncio.start_server(responses.serve, "127.0.0.1", 0) as listening:
+        responses.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
         transport = PooledTransport(httpx2.create_ssl_context())
         async with httpx2.AsyncClient(transport=transport) as client:
-            yield told, client
+            yield responses, client
 
 
 async def test_a_connection_serves_one_request_after_the_other() -> None:
-    """Whole answers leave the connection open for the next, with or without a body."""
+    """Complete responses leave the connection open for the next, with or without a body."""
     async with serving() as (server, client):
         for body in (b"", b"one", b"two"):
             answer = await client.request("POST", server.url, content=body)
@@ -77,7 +77,7 @@ async def test_a_connection_serves_one_request_after_the_other() -> None:
 
 
 async def test_requests_at_once_have_connections_of_their_own() -> None:
-    """No request waits behind another; afterwards a bounded number of connections stays."""
+    """No request waits for another; afterwards a bounded number of connections stays."""
     async with serving() as (server, client):
         gathered = asyncio.gather(
             *(client.get(server.url) for _ in range(transports.MOST_IDLE + 4))
@@ -100,21 +100,21 @@ async def test_requests_at_once_have_connections_of_their_own() -> None:
     ],
     ids=["close", "1.0", "two answers", "a byte more"],
 )
-async def test_what_cannot_be_trusted_is_not_used_again(answer: bytes) -> None:
-    """A server that will not keep the connection, or says more than asked, gets a new one."""
+async def test_an_unusable_connection_is_not_reused(answer: bytes) -> None:
+    """The server closes it, or sends more than was requested."""
 
-    def says(head: bytes, writer: asyncio.StreamWriter) -> bool:
+    def respond(head: bytes, writer: asyncio.StreamWriter) -> bool:
         writer.write(answer)
         return True
 
-    async with serving(says) as (server, client):
+    async with serving(respond) as (server, client):
         for _ in range(2):
             assert (await client.get(server.url)).content == b"ok"
         assert server.opened == 2
 
 
 async def test_a_connection_that_ended_meanwhile_is_not_used() -> None:
-    """An end that the loop had no time to tell of is found out before anything is sent."""
+    """An end that the loop has not reported yet is detected before anything is sent."""
     async with serving() as (server, client):
         await client.get(server.url)
         for writer in server.open:
@@ -123,49 +123,49 @@ async def test_a_connection_that_ended_meanwhile_is_not_used() -> None:
         assert server.opened == 2
 
 
-async def test_an_answer_cut_short_is_a_fault_and_the_next_request_is_well() -> None:
-    """Nothing is sent twice by itself, and nothing is left of what went wrong."""
+async def test_a_truncated_response_is_a_fault_and_the_next_request_succeeds() -> None:
+    """Nothing is sent twice automatically, and no state of the fault remains."""
     cut = [True]
 
-    def says(head: bytes, writer: asyncio.StreamWriter) -> bool:
+    def respond(head: bytes, writer: asyncio.StreamWriter) -> bool:
         if not cut.pop():
             return whole(head, writer)
         cut.append(False)
         writer.write(WHOLE[:-1])
         return False
 
-    async with serving(says) as (server, client):
+    async with serving(respond) as (server, client):
         with pytest.raises(httpx2.RemoteProtocolError, match="closed the connection early"):
             await client.post(server.url, content=b"once")
         assert (await client.get(server.url)).content == b"ok"
     assert server.bodies == [b"once", b""]
 
 
-async def test_a_cancelled_request_closes_its_connection() -> None:
-    """The answer that may still come must reach nobody else."""
+async def test_a_canceled_request_closes_its_connection() -> None:
+    """A late response must not reach another request."""
 
     def silent(head: bytes, writer: asyncio.StreamWriter) -> bool:
         return True
 
     async with serving(silent) as (server, client):
-        asking = asyncio.create_task(client.get(server.url))
+        pending = asyncio.create_task(client.get(server.url))
 
-        async def asked() -> bool:
+        async def request_target() -> bool:
             return len(server.bodies) == 1
 
         async def closed() -> bool:
             return not server.open
 
-        await eventually(asked, "the request arrived")
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
+        await eventually(request_target, "the request arrived")
+        pending.cancel()
+        await asyncio.gather(pending, return_exceptions=True)
         await eventually(closed, "its connection closed")
         server.answer = whole
         assert (await client.get(server.url)).content == b"ok"
 
 
-async def test_who_finds_no_place_is_told_so() -> None:
-    """With every place taken a request waits no longer than it wants to."""
+async def test_a_request_without_a_free_connection_times_out() -> None:
+    """With all connections in use a request waits no longer than its timeout."""
 
     def silent(head: bytes, writer: asyncio.StreamWriter) -> bool:
         return True
@@ -173,10 +173,10 @@ async def test_who_finds_no_place_is_told_so() -> None:
     async with serving(silent) as (server, client):
         waiting = [asyncio.create_task(client.get(server.url)) for _ in range(transports.MOST_OPEN)]
 
-        async def all_asked() -> bool:
+        async def all_requests() -> bool:
             return len(server.bodies) == transports.MOST_OPEN
 
-        await eventually(all_asked, "every place taken")
+        await eventually(all_requests, "every place taken")
         with pytest.raises(httpx2.PoolTimeout, match="no free connection"):
             await client.get(server.url, timeout=httpx2.Timeout(5, pool=0.01))
         for task in waiting:

@@ -32,7 +32,7 @@ MANAGER = "windlass-test"
 
 
 class Operator:
-    """A whole little operator: `spec.say` decides how a pass ends."""
+    """A minimal operator: `spec.say` decides how a reconcile ends."""
 
     def __init__(self, connection: Connection, namespace: str) -> None:
         self.api = Api(connection)
@@ -61,18 +61,20 @@ class Operator:
         return Outcome(Verdict("True", "Ready", "fine"), fields={"said": say, "old": None})
 
     async def status(self, name: str, namespace: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.api.get(PROBES, name, namespace)).get("status") or {}
-        return found
+        objects_found: dict[str, Any] = (await self.api.get(PROBES, name, namespace)).get(
+            "status"
+        ) or {}
+        return objects_found
 
     async def reason(self, name: str, namespace: str) -> str | None:
         rows = (await self.status(name, namespace)).get("conditions", [])
         return next((row["reason"] for row in rows if row["type"] == "Ready"), None)
 
     async def until_reason(self, name: str, namespace: str, reason: str) -> dict[str, Any]:
-        async def is_said() -> bool:
+        async def is_reported() -> bool:
             return await self.reason(name, namespace) == reason
 
-        await eventually(is_said)
+        await eventually(is_reported)
         return await self.status(name, namespace)
 
 
@@ -90,10 +92,10 @@ async def running(connection: Connection, namespace: str) -> AsyncIterator[Opera
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_an_object_is_reported_from_birth_to_death(
+async def test_an_object_is_reported_from_creation_to_deletion(
     api: Api, connection: Connection, probes: str
 ) -> None:
-    """Ready, then Stalled, then Ready again, with one event per transition; then it is gone."""
+    """Ready, then Stalled, then Ready again, with one event per transition; then it is deleted."""
     async with running(connection, probes) as operator:
         await api.create(PROBES, probe("a", probes), field_manager=MANAGER)
         status = await operator.until_reason("a", probes, "Ready")
@@ -112,15 +114,15 @@ async def test_an_object_is_reported_from_birth_to_death(
     events = [
         event for event in await api.list(EVENTS, probes) if event["regarding"]["name"] == "a"
     ]
-    told = sorted((event["type"], event["reason"]) for event in events)
-    assert told == [("Normal", "Ready"), ("Normal", "Ready"), ("Warning", "AccessDenied")]
+    reported = sorted((event["type"], event["reason"]) for event in events)
+    assert reported == [("Normal", "Ready"), ("Normal", "Ready"), ("Warning", "AccessDenied")]
 
 
 @pytest.mark.scenario("A109")
-async def test_no_op_passes_write_nothing_and_a_request_is_acknowledged_once(
+async def test_no_op_reconciles_write_nothing_and_a_request_is_acknowledged_once(
     api: Api, connection: Connection, probes: str
 ) -> None:
-    """A hundred further passes leave the resourceVersion as it is; a request moves it once."""
+    """A hundred more reconciles keep the resourceVersion; a request changes it once."""
     async with running(connection, probes) as operator:
         await api.create(PROBES, probe("a", probes), field_manager=MANAGER)
         await operator.until_reason("a", probes, "Ready")
@@ -143,7 +145,7 @@ async def test_no_op_passes_write_nothing_and_a_request_is_acknowledged_once(
 
 
 async def test_a_stale_write_is_refused_by_the_server_and_read_again(api: Api, probes: str) -> None:
-    """The guard works on the real server: the other's status field survives."""
+    """The precondition works on the real server: the other writer's status field survives."""
     made = await api.create(PROBES, probe("a", probes), field_manager=MANAGER)
     cache = {Key(probes, "a"): json.dumps(made).encode()}
     await api.merge_patch(
@@ -157,8 +159,8 @@ async def test_a_stale_write_is_refused_by_the_server_and_read_again(api: Api, p
     assert status["observedGeneration"] == 1
 
 
-async def test_an_object_made_anew_gets_no_report_of_the_old(api: Api, probes: str) -> None:
-    """Deleted and created again under its name during the pass: the new one stays untouched."""
+async def test_a_recreated_object_gets_no_report_of_the_old(api: Api, probes: str) -> None:
+    """Deleted and created again with its name during the reconcile: the new one is unchanged."""
     made = await api.create(PROBES, probe("a", probes), field_manager=MANAGER)
     cache = {Key(probes, "a"): json.dumps(made).encode()}
     reporter = Reporter(api, PROBES, cache.get, field_manager=MANAGER)
@@ -174,7 +176,7 @@ async def test_an_object_made_anew_gets_no_report_of_the_old(api: Api, probes: s
 async def test_digests_follow_builtin_types(
     api: Api, connection: Connection, namespace: str
 ) -> None:
-    """A digest cache tells of every change and of nothing else."""
+    """A digest cache reports every change and nothing else."""
     changes: list[str] = []
     informer = Informer(
         connection,

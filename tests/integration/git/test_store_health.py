@@ -1,4 +1,4 @@
-"""Stores whose files were cut short."""
+"""Stores whose files were truncated."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_whole_store_is_sound_and_kept(tmp_path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".pack", ".idx"])
-def test_a_cut_pack_makes_a_store_worthless(tmp_path: Path, suffix: str) -> None:
-    """Opening begins anew instead of leading git into the damage."""
+def test_a_store_with_a_truncated_pack_is_discarded(tmp_path: Path, suffix: str) -> None:
+    """Opening starts over instead of letting git read the damage."""
     store, ids = _filled(tmp_path / "store", PACK_FROM_OBJECTS)
     (pack,) = (store.directory / "objects" / "pack").glob(f"*{suffix}")
     _cut(pack)
@@ -46,7 +46,7 @@ def test_a_cut_pack_makes_a_store_worthless(tmp_path: Path, suffix: str) -> None
     assert Store.open(store.directory).missing(ids) == ids
 
 
-def test_damage_inside_of_a_pack_is_found_by_whoever_reads_it(tmp_path: Path) -> None:
+def test_damage_inside_a_pack_is_found_by_a_read(tmp_path: Path) -> None:
     """Opening reads no pack, however large; a read verifies what it returns."""
     store, ids = _filled(tmp_path / "store", PACK_FROM_OBJECTS)
     (pack,) = (store.directory / "objects" / "pack").glob("*.pack")
@@ -60,8 +60,8 @@ def test_damage_inside_of_a_pack_is_found_by_whoever_reads_it(tmp_path: Path) ->
         list(map(again.read_blob, ids))
 
 
-def test_a_cut_loose_object_makes_a_store_worthless(tmp_path: Path) -> None:
-    """Also where the file still unpacks, but to something else than its name says."""
+def test_a_store_with_a_truncated_loose_object_is_discarded(tmp_path: Path) -> None:
+    """Also if the file still decompresses, but to content of another id."""
     store, (first, second, third) = _filled(tmp_path / "store", 3)
     files = store.directory / "objects"
     _cut(files / first[:2] / first[2:])
@@ -72,7 +72,7 @@ def test_a_cut_loose_object_makes_a_store_worthless(tmp_path: Path) -> None:
     assert not store_health.is_store_sound(store.directory)
 
 
-def test_a_cut_loose_object_is_said_at_once(tmp_path: Path) -> None:
+def test_a_truncated_loose_object_is_reported_at_once(tmp_path: Path) -> None:
     """Reading it ends in StoreCorrupt; it used never to end."""
     store, (first, _) = _filled(tmp_path / "store", 2)
     _cut(store.directory / "objects" / first[:2] / first[2:])

@@ -28,21 +28,21 @@ from windlass_dev.git_server.fault_injection import GitFault
 
 
 async def test_branches_default_and_emptiness(tmp_path: Path) -> None:
-    """A listing names the branches and the default; an empty repository answers too."""
+    """A listing has the branches and the default; an empty repository has a listing too."""
     git = Git(git_settings(tmp_path))
     with running_git_server(tmp_path / "srv") as served:
         repository = served.create("team/app", {"a": "1"})
         served.create("empty")
-        found = await list_refs(git, served.remote("team/app"))
-        assert (found.default_branch, found.tip("main")) == (
+        listing = await list_refs(git, served.remote("team/app"))
+        assert (listing.default_branch, listing.tip("main")) == (
             "main",
             branch_tips(repository)["main"],
         )
         assert (await list_refs(git, served.remote("empty"))).refs == {}
 
 
-async def test_another_object_format_is_seen(tmp_path: Path) -> None:
-    """SHA-256 repositories are told by their ids."""
+async def test_another_object_format_is_recognized(tmp_path: Path) -> None:
+    """SHA-256 repositories are recognized by their ids."""
     git = Git(git_settings(tmp_path))
     with running_git_server(tmp_path / "srv") as served:
         path = served.server.create("long", object_format="sha256")
@@ -72,8 +72,8 @@ async def test_every_kind_of_credential_works(tmp_path: Path, credentials: Crede
     """Password, token as password, and bearer header."""
     with running_git_server(tmp_path / "srv", password=PASSWORD, token=TOKEN) as served:
         served.create("a", {"f": "1"})
-        found = await list_refs(Git(git_settings(tmp_path)), served.remote("a"), credentials)
-        assert found.tip("main")
+        listing = await list_refs(Git(git_settings(tmp_path)), served.remote("a"), credentials)
+        assert listing.tip("main")
     assert not list((tmp_path / "run").iterdir())
 
 
@@ -105,7 +105,7 @@ async def test_http_needs_a_listed_host(tmp_path: Path) -> None:
 
 
 async def test_loopback_needs_a_listed_host(tmp_path: Path) -> None:
-    """Names that lead to the machine itself are refused before a connection."""
+    """Names that resolve to the machine itself are refused before a connection."""
     git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
     with pytest.raises(GitError) as caught:
         await list_refs(git, Remote.parse("https://localhost:1/a"))
@@ -122,7 +122,7 @@ async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ssh"])
-async def test_no_message_tells_what_listens_where(tmp_path: Path, scheme: str) -> None:
+async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> None:
     """A closed port, one that hangs up, one of another service and a refused one read alike."""
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,7 +133,7 @@ async def test_no_message_tells_what_listens_where(tmp_path: Path, scheme: str) 
         await reader.read(1)
         writer.close()
 
-    async def said(port: int, **changes: object) -> str:
+    async def error_message(port: int, **changes: object) -> str:
         git = Git(git_settings(tmp_path, **changes))
         own = Credentials(ssh_key=_ssh_key(), host_key_verification=False)
         with pytest.raises(GitError) as caught:
@@ -145,8 +145,8 @@ async def test_no_message_tells_what_listens_where(tmp_path: Path, scheme: str) 
         await asyncio.start_server(speak, "127.0.0.1", 0) as speaking,
     ):
         ports = [server.sockets[0].getsockname()[1] for server in (ending, speaking)]
-        messages = {await said(port) for port in (1, *ports)}
-        messages.add(await said(ports[0], api_server=("127.0.0.1", ports[0])))
+        messages = {await error_message(port) for port in (1, *ports)}
+        messages.add(await error_message(ports[0], api_server=("127.0.0.1", ports[0])))
     [message] = messages
     assert message.startswith("git server 127.0.0.1:PORT cannot be reached")
 
@@ -157,7 +157,7 @@ def _ssh_key() -> bytes:
 
 @pytest.mark.scenario("S14")
 async def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
-    """A server that sends us to another host: an error, and the other host hears nothing."""
+    """A redirect to another host is an error, and that host gets no request."""
     with (
         running_git_server(tmp_path / "a", password=PASSWORD) as first,
         running_git_server(tmp_path / "b") as second,
@@ -174,7 +174,7 @@ async def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
 
 @pytest.fixture
 def authority() -> trustme.CA:
-    """A certificate authority that no machine knows."""
+    """A certificate authority that no machine trusts."""
     return trustme.CA()
 
 
@@ -194,8 +194,8 @@ async def test_https_with_an_own_authority(tmp_path: Path, authority: trustme.CA
     tls = _tls(tmp_path, authority, "localhost")
     with running_git_server(tmp_path / "srv", password=PASSWORD, **tls) as served:
         served.create("a", {"f": "1"})
-        found = await list_refs(Git(git_settings(tmp_path)), _by_name(served, "a"), own)
-        assert found.tip("main")
+        listing = await list_refs(Git(git_settings(tmp_path)), _by_name(served, "a"), own)
+        assert listing.tip("main")
 
 
 @pytest.mark.parametrize("name", ["localhost", "other.example.org"])
@@ -261,7 +261,7 @@ def _context(authority: trustme.CA, version: ssl.TLSVersion) -> ssl.SSLContext:
 
 
 async def test_shared_listing_makes_one_exchange(tmp_path: Path) -> None:
-    """Ten askers in a row cost the server one exchange."""
+    """Ten callers in a row cost the server one exchange."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         listings = RefListings(Git(git_settings(tmp_path)))

@@ -1,4 +1,4 @@
-"""Connections whose opening is cancelled, at every step of it."""
+"""Connections whose opening is canceled, at every step of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEPS = 40
 
 @asynccontextmanager
 async def _silent_server(authority: trustme.CA) -> AsyncIterator[tuple[str, set[object]]]:
-    """A TLS server that takes requests and never answers; its address and open connections."""
+    """A TLS server that accepts requests and never responds; its address and open connections."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     open_connections: set[object] = set()
@@ -52,10 +52,10 @@ def _client(kind: str, context: ssl.SSLContext) -> httpx2.AsyncClient:
 
 
 @pytest.mark.parametrize("kind", ["stream", "request", "proxied"])
-async def test_a_connection_cancelled_while_it_opens_is_closed(
+async def test_a_connection_canceled_while_it_opens_is_closed(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is left to the garbage collector, however far the opening had come."""
+    """Nothing is left to the garbage collector, at any step of the opening."""
     authority = trustme.CA()
     context = ssl.create_default_context()
     authority.configure_trust(context)
@@ -80,5 +80,5 @@ async def test_a_connection_cancelled_while_it_opens_is_closed(
 
 
 def test_only_our_connections_have_small_buffers() -> None:
-    """What else speaks TLS in this process keeps what asyncio gives it."""
+    """Other TLS connections of this process keep asyncio's defaults."""
     assert sslproto.SSLProtocol.max_size == 256 << 10

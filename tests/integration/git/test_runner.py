@@ -1,4 +1,4 @@
-"""The hardened child against servers that hang, drip, shout and spy."""
+"""The hardened git child against servers that hang, are slow, flood or try to read secrets."""
 
 from __future__ import annotations
 
@@ -43,42 +43,42 @@ def _processes_about(text: str) -> list[str]:
 
 
 async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: Path) -> None:
-    """While git holds an authenticated connection, nobody can read the password anywhere."""
+    """While git holds an authenticated connection, no process can read the password anywhere."""
     # What other tests have in their processes meanwhile is not what is looked for.
     password = f"{PASSWORD}-{secrets.token_hex(4)}"
     with running_git_server(tmp_path / "srv", password=password) as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("hang", advertisement=False))
-        asking = asyncio.create_task(
+        call = asyncio.create_task(
             list_refs(Git(git_settings(tmp_path)), served.remote("a"), Credentials("git", password))
         )
         await asyncio.to_thread(
             wait_until, lambda: any(seen.method == "POST" for seen in served.server.requests)
         )
-        shown = command_lines_and_environments()
+        printed = command_lines_and_environments()
         files = b"".join(
             path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()
         )
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-        assert f":{served.server.port}/a.git" in shown
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert f":{served.server.port}/a.git" in printed
         pair = base64.b64encode(f"git:{password}".encode()).decode()
         for secret in (password, pair):
-            assert secret not in shown
+            assert secret not in printed
             assert secret.encode() not in files
 
 
-async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Path) -> None:
-    """After a cancelled call no process and no private directory is left."""
+async def test_canceling_kills_the_whole_group_and_leaves_nothing(tmp_path: Path) -> None:
+    """After a canceled call no process and no private directory is left."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("hang"))
-        asking = asyncio.create_task(list_refs(Git(git_settings(tmp_path)), served.remote("a")))
+        call = asyncio.create_task(list_refs(Git(git_settings(tmp_path)), served.remote("a")))
         await asyncio.to_thread(wait_until, lambda: served.server.requests)
         assert _processes_about(f":{served.server.port}/")
-        asking.cancel()
+        call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await call
         assert not _processes_about(f":{served.server.port}/")
         assert not list((tmp_path / "run").iterdir())
 
@@ -102,7 +102,7 @@ async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path
         assert await patient.fetch()
 
 
-async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
+async def test_a_slow_server_is_ended_by_its_speed(tmp_path: Path) -> None:
     """One byte a second is too slow, long before any deadline."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
@@ -114,7 +114,7 @@ async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
 
 
 async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
-    """A server that never stops listing refs cannot take the machine."""
+    """A server that never stops listing refs cannot exhaust the machine."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("endless"))
@@ -127,7 +127,7 @@ async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
 
 
 async def test_endless_progress_is_cut(tmp_path: Path) -> None:
-    """A server that talks without end during a push is stopped, and the ref decides."""
+    """A server that sends progress without end during a push is stopped, and the ref decides."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         settings = git_settings(tmp_path, stderr_limit_bytes=100_000)
@@ -140,7 +140,7 @@ async def test_endless_progress_is_cut(tmp_path: Path) -> None:
 
 
 async def test_too_much_output_is_too_large(tmp_path: Path) -> None:
-    """What a child prints is bounded."""
+    """The output of a child is bounded."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path, stdout_limit_bytes=10))
@@ -150,7 +150,7 @@ async def test_too_much_output_is_too_large(tmp_path: Path) -> None:
 
 
 async def test_server_errors_are_unavailable(tmp_path: Path) -> None:
-    """A 500 may be gone the next time."""
+    """A 500 may be transient."""
     with running_git_server(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("error"))
@@ -175,7 +175,7 @@ async def test_hook_text_is_redacted(tmp_path: Path) -> None:
     assert "not you" in outcome.message
 
 
-async def test_the_users_configuration_and_hooks_are_not_seen(
+async def test_the_users_configuration_and_hooks_are_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither our environment nor a hook in the store changes what git does."""
@@ -203,11 +203,11 @@ async def test_the_users_configuration_and_hooks_are_not_seen(
 
 
 async def test_the_proxy_gets_its_own_password_only(tmp_path: Path) -> None:
-    """A proxy is logged in to by the helper; the remote's password stays at home."""
-    heard = bytearray()
+    """The helper authenticates to a proxy; the remote's password is not sent to it."""
+    received = bytearray()
 
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.extend(await reader.readuntil(b"\r\n\r\n"))
+        received.extend(await reader.readuntil(b"\r\n\r\n"))
         writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
         await writer.drain()
         writer.close()
@@ -219,20 +219,20 @@ async def test_the_proxy_gets_its_own_password_only(tmp_path: Path) -> None:
         with pytest.raises(GitError):
             await list_refs(Git(git_settings(tmp_path)), Remote.parse("http://localhost:1/a"), own)
     pair = base64.b64encode(b"p@u:proxied")
-    assert b"GET http://localhost:1/a/info/refs" in heard
-    assert pair in heard
-    assert base64.b64encode(f"git:{PASSWORD}".encode()) not in heard
+    assert b"GET http://localhost:1/a/info/refs" in received
+    assert pair in received
+    assert base64.b64encode(f"git:{PASSWORD}".encode()) not in received
 
 
-async def test_a_missing_git_is_told(tmp_path: Path) -> None:
-    """Without the program the message names it."""
+async def test_a_missing_git_is_reported(tmp_path: Path) -> None:
+    """The message names the program."""
     git = Git(git_settings(tmp_path, program="no-such-git"))
     with pytest.raises(GitError, match="no-such-git"):
         await git.run(["version"], deadline_seconds=5)
 
 
-def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
-    """Keys of a killed process go; those of living ones, and our own in use, stay."""
+def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    """Keys of a killed process are removed; those of running ones, and our own in use, stay."""
     for name in ("windlass-git-4194305-x", f"windlass-git-{os.getppid()}-y", "else"):
         (tmp_path / name).mkdir()
     with environment.PrivateDirectory(tmp_path) as mine:
@@ -251,22 +251,22 @@ def _program(path: Path, text: str) -> str:
     return str(path)
 
 
-async def test_the_environment_is_made_from_nothing(
+async def test_the_environment_is_not_inherited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of our own environment a child sees the search path and nothing else."""
+    """Of our own environment a child has the search path and nothing else."""
     for name in ("CANARY", "SSH_AUTH_SOCK", "HTTPS_PROXY", "GIT_TRACE", "LD_PRELOAD_X"):
         monkeypatch.setenv(name, "canary")
     git = Git(git_settings(tmp_path, program=_program(tmp_path / "shows", "env")))
-    shown = (await git.run(["x"], deadline_seconds=10)).stdout.decode()
-    assert "canary" not in shown
-    ours = {line.partition("=")[0] for line in shown.splitlines()}
+    printed = (await git.run(["x"], deadline_seconds=10)).stdout.decode()
+    assert "canary" not in printed
+    ours = {line.partition("=")[0] for line in printed.splitlines()}
     foreign = {name for name in ours if not name.startswith("GIT_")}
     assert foreign <= {"PATH", "HOME", "TMPDIR", "LC_ALL", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
-async def test_a_childs_words_are_redacted(tmp_path: Path) -> None:
-    """Whatever git prints, the password is not in what comes back."""
+async def test_the_output_of_a_child_is_redacted(tmp_path: Path) -> None:
+    """Whatever git prints, the password is not in the result."""
     text = f"echo 'fatal: {PASSWORD} was wrong' >&2; exit 1"
     git = Git(git_settings(tmp_path, program=_program(tmp_path / "blabs", text)))
     with pytest.raises(GitError) as caught:
@@ -275,7 +275,7 @@ async def test_a_childs_words_are_redacted(tmp_path: Path) -> None:
 
 
 async def test_a_verdict_is_redacted(tmp_path: Path) -> None:
-    """Also where the server's verdict on a ref repeats the password."""
+    """Also if the server's status of a ref repeats the password."""
     verdict = f"printf '!\\ta:b\\t[remote rejected] ({PASSWORD})\\n'; exit 1"
     text = f'case "$1" in push) {verdict};; *) exec git "$@";; esac'
     with running_git_server(tmp_path / "srv", password=PASSWORD) as served:
@@ -313,8 +313,8 @@ async def test_large_files_are_refused(tmp_path: Path) -> None:
         assert await GitWorkspace(Git(git_settings(tmp_path)), work.store, work.remote).fetch()
 
 
-async def test_the_failure_of_a_sink_is_told_as_it_is(tmp_path: Path) -> None:
-    """While git still talks on both pipes; a full disk must not look like a fault of ours."""
+async def test_the_error_of_a_sink_is_raised_unchanged(tmp_path: Path) -> None:
+    """While git still writes on both pipes; a full disk must not look like our fault."""
 
     def full(piece: bytes) -> None:
         raise OSError(28, "No space left on device")

@@ -1,4 +1,4 @@
-"""A kubeconfig's fields that change who one is or where one goes, beside the real kubectl."""
+"""Fields of a kubeconfig that change identity or connection, compared with the real kubectl."""
 
 from __future__ import annotations
 
@@ -35,27 +35,30 @@ Document = dict[str, Any]
 
 
 def _changed(
-    desk: LocalCluster, path: Path, user: Mapping[str, Any] = {}, cluster: Mapping[str, Any] = {}
+    source_cluster: LocalCluster,
+    path: Path,
+    user: Mapping[str, Any] = {},
+    cluster: Mapping[str, Any] = {},
 ) -> Path:
     """The administrator's kubeconfig with fields of its user and its cluster added."""
-    document = yaml.safe_load(desk.admin_kubeconfig.read_text())
+    document = yaml.safe_load(source_cluster.admin_kubeconfig.read_text())
     document["users"][0]["user"] |= user
     document["clusters"][0]["cluster"] |= cluster
     path.write_text(yaml.safe_dump(document))
     return path
 
 
-async def _who(kubeconfig: Path) -> Document:
-    """Whom the server takes the user of `kubeconfig` for."""
+async def _server_identity(kubeconfig: Path) -> Document:
+    """The user that the server authenticates for `kubeconfig`."""
     body = {"apiVersion": SELF_REVIEWS.api_version, "kind": "SelfSubjectReview"}
     async with Connection.open(kubeconfig=kubeconfig) as connection:
-        made = await Api(connection).create(SELF_REVIEWS, body, field_manager="windlass-test")
-    who: Document = made["status"]["userInfo"]
+        reviewed = await Api(connection).create(SELF_REVIEWS, body, field_manager="windlass-test")
+    who: Document = reviewed["status"]["userInfo"]
     return who
 
 
-def _kubectl_who(desk: LocalCluster, kubeconfig: Path) -> Document:
-    command = [desk.kubectl, f"--kubeconfig={kubeconfig}", "auth", "whoami", "-o", "json"]
+def _kubectl_identity(source_cluster: LocalCluster, kubeconfig: Path) -> Document:
+    command = [source_cluster.kubectl, f"--kubeconfig={kubeconfig}", "auth", "whoami", "-o", "json"]
     done = subprocess.run(command, check=True, capture_output=True, timeout=60)
     who: Document = json.loads(done.stdout)["status"]["userInfo"]
     return who
@@ -83,14 +86,17 @@ async def test_every_part_of_an_identity(cluster: LocalCluster, tmp_path: Path) 
         "as-user-extra": {"acme.com/Project %1": ["alpha", "beta"], "scopes": ["view"]},
     }
     path = _changed(cluster, tmp_path / "k", user=user)
-    ours, theirs = await _who(path), await asyncio.to_thread(_kubectl_who, cluster, path)
+    ours, theirs = (
+        await _server_identity(path),
+        await asyncio.to_thread(_kubectl_identity, cluster, path),
+    )
     assert ours == theirs
     assert (ours["username"], ours["uid"]) == ("jörg", "4711")
     assert {"dev", "ops"} <= set(ours["groups"])
 
 
 async def test_no_second_impersonation(cluster: LocalCluster, tmp_path: Path) -> None:
-    """Nobody else is impersonated with the groups of a kubeconfig's own impersonation."""
+    """The groups of a kubeconfig's own impersonation are not used with another one."""
     path = _changed(cluster, tmp_path / "k", user={"as": "nobody", "as-groups": ["ops"]})
     async with Connection.open(kubeconfig=path) as connection:
         with pytest.raises(Stalled, match="sets `as`"):
@@ -98,7 +104,7 @@ async def test_no_second_impersonation(cluster: LocalCluster, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("user", "way", "words"),
+    ("user", "way", "expected"),
     [
         ({"auth-provider": {"name": "gcp"}}, {}, "auth-provider.*use exec"),
         ({"as-groups": ["ops"]}, {}, "without as; set as"),
@@ -107,25 +113,25 @@ async def test_no_second_impersonation(cluster: LocalCluster, tmp_path: Path) ->
     ],
 )
 def test_refused_by_name(
-    desk_like: Callable[..., Path], user: Document, way: Document, words: str
+    changed_kubeconfig: Callable[..., Path], user: Document, way: Document, expected: str
 ) -> None:
-    """What is not honored is refused with the name of the field and what to do."""
-    with pytest.raises(Stalled, match=words):
-        Connection.open(kubeconfig=desk_like(user=user, cluster=way))
+    """An unsupported field is refused with its name and the remedy."""
+    with pytest.raises(Stalled, match=expected):
+        Connection.open(kubeconfig=changed_kubeconfig(user=user, cluster=way))
 
 
 @pytest.fixture
-def desk_like(cluster: LocalCluster, tmp_path: Path) -> Callable[..., Path]:
-    """Makes changed copies of the administrator's kubeconfig."""
+def changed_kubeconfig(cluster: LocalCluster, tmp_path: Path) -> Callable[..., Path]:
+    """Creates changed copies of the administrator's kubeconfig."""
     return lambda **changes: _changed(cluster, tmp_path / "changed", **changes)
 
 
-async def test_server_name_of_the_certificate(desk_like: Callable[..., Path]) -> None:
-    """`tls-server-name` is what the certificate must carry, in requests and in watches."""
-    right = desk_like(cluster={"tls-server-name": "kubernetes.default.svc"})
+async def test_server_name_of_the_certificate(changed_kubeconfig: Callable[..., Path]) -> None:
+    """`tls-server-name` is what the certificate must have, in requests and in watches."""
+    right = changed_kubeconfig(cluster={"tls-server-name": "kubernetes.default.svc"})
     async with Connection.open(kubeconfig=right) as connection:
         assert await Api(connection).text("/readyz") == "ok"
-    wrong = desk_like(cluster={"tls-server-name": "bank.example"})
+    wrong = changed_kubeconfig(cluster={"tls-server-name": "bank.example"})
     async with Connection.open(kubeconfig=wrong) as connection:
         with pytest.raises(Unavailable, match=r"bank\.example"):
             await Api(connection).text("/readyz")
@@ -137,7 +143,7 @@ async def test_server_name_of_the_certificate(desk_like: Callable[..., Path]) ->
 
 @asynccontextmanager
 async def _tunnel(target: tuple[str, int]) -> AsyncIterator[tuple[str, list[str]]]:
-    """A proxy that answers CONNECT and leads everybody to `target`; its address, what it saw."""
+    """A proxy that forwards every CONNECT to `target`; its address, the requests it saw."""
     seen: list[str] = []
     served: set[asyncio.Task[None]] = set()
 
@@ -166,9 +172,9 @@ async def _tunnel(target: tuple[str, int]) -> AsyncIterator[tuple[str, list[str]
 
 
 async def test_proxy_of_the_kubeconfig(
-    cluster: LocalCluster, desk_like: Callable[..., Path]
+    cluster: LocalCluster, changed_kubeconfig: Callable[..., Path]
 ) -> None:
-    """Requests and the server's proven name go through `proxy-url`, also towards loopback."""
+    """Requests and the verified server name go through `proxy-url`, also to loopback."""
     parts = urlsplit(cluster.server)
     assert parts.hostname
     assert parts.port
@@ -178,13 +184,13 @@ async def test_proxy_of_the_kubeconfig(
             "server": "https://api.far.example:6443",
             "tls-server-name": "kubernetes.default.svc",
         }
-        async with Connection.open(kubeconfig=desk_like(cluster=way)) as connection:
+        async with Connection.open(kubeconfig=changed_kubeconfig(cluster=way)) as connection:
             assert await Api(connection).text("/readyz") == "ok"
     assert seen == ["CONNECT api.far.example:6443 HTTP/1.1"]
 
 
 def _part(name: str, *, origin: str, current: str = "") -> Document:
-    """A kubeconfig whose entries say which file they come from."""
+    """A kubeconfig whose entries name the file they come from."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -204,9 +210,9 @@ def _part(name: str, *, origin: str, current: str = "") -> Document:
     }
 
 
-def _view(desk: LocalCluster, files: str, context: str) -> tuple[str, str, str]:
+def _view(source_cluster: LocalCluster, files: str, context: str) -> tuple[str, str, str]:
     command = [
-        *(desk.kubectl, "config", "view", "--minify", "--raw", "-o", "json"),
+        *(source_cluster.kubectl, "config", "view", "--minify", "--raw", "-o", "json"),
         *([f"--context={context}"] if context else []),
     ]
     environment = {"KUBECONFIG": files, "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
@@ -222,7 +228,7 @@ def _view(desk: LocalCluster, files: str, context: str) -> tuple[str, str, str]:
 def test_files_merge_as_kubectl_merges_them(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every order of three files, every context means what it means to kubectl."""
+    """In every order of three files, every context resolves as in kubectl."""
     parts = {
         "a": _part("left", origin="a"),
         "b": _part("left", origin="b", current="left"),
@@ -245,8 +251,8 @@ def test_files_merge_as_kubectl_merges_them(
             assert ours == _view(cluster, files, context), (order, context)
 
 
-async def test_plugin_is_told_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
-    """A plugin beside its kubeconfig that asks for it hears which cluster it is for."""
+async def test_a_plugin_gets_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
+    """A plugin beside its kubeconfig that requests it gets the cluster information."""
     plugin = tmp_path / "plugin"
     plugin.write_text('#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/told"\nexit 1\n')
     plugin.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Following a scope on a healthy API server."""
+"""A reflector of a scope on a healthy API server."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ pytestmark = pytest.mark.cluster
 MANAGER = "windlass-test"
 
 
-async def _make(api: Api, namespace: str, *names: str) -> None:
+async def _create(api: Api, namespace: str, *names: str) -> None:
     for name in names:
         await api.create(CONFIGMAPS, config_map(name, namespace), field_manager=MANAGER)
 
 
 async def test_snapshot_then_changes(connection: Connection, api: Api, namespace: str) -> None:
-    """First what is there, then create, update and delete in their order."""
-    await _make(api, namespace, "a", "b")
+    """First existing objects, then create, update and delete in their order."""
+    await _create(api, namespace, "a", "b")
     async with aclosing(reflect(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-        told = await collect_until_synced(items)
-        assert isinstance(told[0], SnapshotStarted), summary(told)
-        assert live_names(told) == {"a", "b"}, summary(told)
-        complete = told[-1]
+        events = await collect_until_synced(items)
+        assert isinstance(events[0], SnapshotStarted), summary(events)
+        assert live_names(events) == {"a", "b"}, summary(events)
+        complete = events[-1]
         assert isinstance(complete, SnapshotComplete)
         assert complete.via == "watchlist"
-        assert complete.objects == len(told) - 2, summary(told)
-        await _make(api, namespace, "c")
+        assert complete.objects == len(events) - 2, summary(events)
+        await _create(api, namespace, "c")
         await api.merge_patch(
             CONFIGMAPS, "c", {"data": {"k": "1"}}, namespace, field_manager=MANAGER
         )
@@ -67,14 +67,14 @@ async def test_listed_and_streamed_objects_look_alike(
     proxy: WatchProxy, through: Connection, connection: Connection, api: Api, namespace: str
 ) -> None:
     """The same object has the same content by WatchList and by list."""
-    await _make(api, namespace, "a")
+    await _create(api, namespace, "a")
     proxy.hide_watchlist()
     seen = []
     for way in (connection, through):
         async with aclosing(reflect(way, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-            told = await collect_until_changed(items, "a")
-            assert isinstance(told[-1], Observed)
-            seen.append(json.loads(told[-1].object))
+            events = await collect_until_changed(items, "a")
+            assert isinstance(events[-1], Observed)
+            seen.append(json.loads(events[-1].object))
     assert seen[0] == seen[1]
 
 
@@ -83,8 +83,8 @@ async def test_large_object(connection: Connection, api: Api, namespace: str) ->
     big = "x" * (1_000_000 + 40_000)
     await api.create(CONFIGMAPS, config_map("big", namespace, k=big), field_manager=MANAGER)
     async with aclosing(reflect(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
-        told = await collect_until_synced(items)
-        assert "big" in live_names(told)
+        events = await collect_until_synced(items)
+        assert "big" in live_names(events)
         await api.merge_patch(
             CONFIGMAPS,
             "big",
@@ -99,19 +99,19 @@ async def test_large_object(connection: Connection, api: Api, namespace: str) ->
 
 
 async def test_all_namespaces(connection: Connection, api: Api, namespace: str) -> None:
-    """An empty namespace follows every namespace."""
-    await _make(api, namespace, "everywhere")
+    """An empty namespace means every namespace."""
+    await _create(api, namespace, "everywhere")
     async with aclosing(reflect(connection, Scope(CONFIGMAPS), QUICK)) as items:
-        told = await collect_until_synced(items)
-    found = [json.loads(item.object) for item in told if isinstance(item, Observed)]
-    assert len({obj["metadata"]["namespace"] for obj in found}) > 1
-    assert "everywhere" in {obj["metadata"]["name"] for obj in found}
+        events = await collect_until_synced(items)
+    observed_objects = [json.loads(item.object) for item in events if isinstance(item, Observed)]
+    assert len({obj["metadata"]["namespace"] for obj in observed_objects}) > 1
+    assert "everywhere" in {obj["metadata"]["name"] for obj in observed_objects}
 
 
 async def test_closing_frees_the_connection(
     namespace: str, proxy: WatchProxy, through: Connection
 ) -> None:
-    """A consumer that leaves takes its stream with it."""
+    """A consumer that ends closes its stream."""
     async with aclosing(reflect(through, Scope(CONFIGMAPS, namespace), QUICK)) as items:
         await collect_until_synced(items)
         assert proxy.open_connections == 1
@@ -122,12 +122,12 @@ async def test_closing_frees_the_connection(
 async def test_many_streams_do_not_starve_requests(
     connection: Connection, api: Api, namespace: str
 ) -> None:
-    """A hundred and fifty open watches leave the way free for requests."""
+    """A hundred and fifty open watches do not block requests."""
     scopes = [reflect(connection, Scope(CONFIGMAPS, namespace), QUICK) for _ in range(150)]
     try:
         await asyncio.gather(*(collect_until_synced(items) for items in scopes))
         async with asyncio.timeout(DEADLINE_SECONDS):
-            await _make(api, namespace, "late")
+            await _create(api, namespace, "late")
         seen = await asyncio.gather(*(collect_until_changed(items, "late") for items in scopes))
         assert len(seen) == len(scopes)
     finally:
@@ -153,7 +153,7 @@ async def test_stream_over_tls(
 
 
 async def test_one_watch_with_its_bookmark(connection: Connection, namespace: str) -> None:
-    """The plain watch hands out bookmarks too, and ends when its time is over."""
+    """The plain watch returns bookmarks too, and ends at its timeout."""
     opened = open_watch(
         connection,
         CONFIGMAPS,
