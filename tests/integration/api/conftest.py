@@ -1,4 +1,4 @@
-"""A direct line to the test cluster's API server, with our kinds installed."""
+"""A client of the test cluster's API server, with our kinds installed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane of its own: these tests install fences that would stop an operator."""
-    with clusters.running("api") as desk:
-        yield desk
+    """A control plane of its own: these tests install policies that would stop an operator."""
+    with clusters.running("api") as target_cluster:
+        yield target_cluster
 
 
 @pytest.fixture(scope="session")
@@ -39,46 +39,48 @@ def installed(cluster: LocalCluster) -> LocalCluster:
     return cluster
 
 
-def _undiscovered(desk: LocalCluster) -> list[str]:
-    """Kinds that kubectl would not find; it is served before that, and Established before both."""
+def _undiscovered(target_cluster: LocalCluster) -> list[str]:
+    """Kinds that kubectl would not find; the API is served, and Established, before that."""
     answer = api_client.request(
-        desk, api_client.ADMIN, "GET", "/apis", headers={"Accept": _DISCOVERY}
+        target_cluster, api_client.ADMIN, "GET", "/apis", headers={"Accept": _DISCOVERY}
     )
     groups = {group["metadata"]["name"]: group["versions"] for group in answer.object["items"]}
-    found = {
+    discovered = {
         (name, resource["resource"])
         for name, versions in groups.items()
         for version in versions
         for resource in version.get("resources", ())
     }
-    return [kind.name for kind in KINDS if (kind.gvr.group, kind.plural) not in found]
+    return [kind.name for kind in KINDS if (kind.gvr.group, kind.plural) not in discovered]
 
 
-def _unexplained(desk: LocalCluster) -> list[str]:
+def _unexplained(target_cluster: LocalCluster) -> list[str]:
     """Kinds whose schema `kubectl explain` would not find."""
     homes = {f"/openapi/v3/apis/{kind.gvr.api_version}" for kind in KINDS}
-    told = "".join(api_client.request(desk, api_client.ADMIN, "GET", home).text for home in homes)
-    return [kind.name for kind in KINDS if f'/{kind.plural}"' not in told]
+    explained = "".join(
+        api_client.request(target_cluster, api_client.ADMIN, "GET", home).text for home in homes
+    )
+    return [kind.name for kind in KINDS if f'/{kind.plural}"' not in explained]
 
 
 @pytest.fixture
 def namespace(cluster: LocalCluster) -> str:
-    """A namespace of the test's own; nobody acts on this cluster, so it stays as it is left."""
-    return made_namespace(cluster)
+    """A namespace of the test's own; no operator acts on this cluster, so it is not removed."""
+    return create_namespace(cluster)
 
 
 @pytest.fixture(scope="session")
 def dry(cluster: LocalCluster) -> str:
-    """A namespace for requests of which nothing stays."""
-    return made_namespace(cluster)
+    """A namespace for dry-run requests."""
+    return create_namespace(cluster)
 
 
-def made_namespace(desk: LocalCluster) -> str:
-    """A namespace nobody used before."""
+def create_namespace(target_cluster: LocalCluster) -> str:
+    """Create a namespace with an unused name."""
     name = f"t-{uuid.uuid4().hex[:10]}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    made = Server(desk).create(body)
-    assert made.accepted, made.message
+    created = Server(target_cluster).create(body)
+    assert created.accepted, created.message
     return name
 
 
@@ -90,7 +92,7 @@ def server(installed: LocalCluster) -> Server:
 
 @pytest.fixture(scope="session")
 def kubectl(installed: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """`kubectl(*args, stdin="")` as the administrator, where what it does itself is looked at."""
+    """`kubectl(*args, stdin="")` as the administrator, for tests of kubectl's own behavior."""
     # What it learnt of the types before ours were there would hide their categories.
     learnt = tmp_path_factory.mktemp("kubectl")
     base = [str(installed.kubectl), f"--kubeconfig={installed.admin_kubeconfig}"]

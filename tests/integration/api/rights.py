@@ -1,4 +1,4 @@
-"""The rights of an installation on a real API server: given, asked about, taken away."""
+"""The rights of an installation on a real API server: granted, checked, revoked."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ _WIDE = (
 )
 
 
-def give(server: Server, place: Installation, documents: list[dict[str, Any]]) -> None:
-    """Create everything, and wait until the API server counts with all rights among it."""
-    last = f"{place.release}-last"
-    for document in (*documents, *_last(place, last)):
-        made = server.create(document, document["metadata"].get("namespace", place.namespace))
-        assert made.accepted, made.message
+def grant(server: Server, own_installation: Installation, documents: list[dict[str, Any]]) -> None:
+    """Create everything, and wait until the API server applies all rights of it."""
+    last = f"{own_installation.release}-last"
+    for document in (*documents, *_last(own_installation, last)):
+        documents_created = server.create(
+            document, document["metadata"].get("namespace", own_installation.namespace)
+        )
+        assert documents_created.accepted, documents_created.message
     # The authorizer learns of each type in the order in which it was written.
     eventually(lambda: allows(server, last, "get", "nodes"), "all wide roles count")
     eventually(
-        lambda: allows(server, last, "get", "pods", ns=place.namespace), "all other roles count"
+        lambda: allows(server, last, "get", "pods", ns=own_installation.namespace),
+        "all other roles count",
     )
 
 
@@ -42,7 +45,7 @@ def allows(
     ns: str = "",
     name: str = "",
 ) -> bool:
-    """Whether the API server would let `user` do that."""
+    """Whether the API server would allow `user` to do that."""
     plural, _, subresource = resource.partition("/")
     attributes = {
         "verb": verb,
@@ -62,33 +65,35 @@ def allows(
     return bool(answer.body["status"]["allowed"])
 
 
-def take_away(server: Server, place: Installation) -> None:
-    """Remove what reaches over the whole cluster; namespaces end with it."""
+def revoke(server: Server, own_installation: Installation) -> None:
+    """Remove cluster-wide objects; namespaces end with the cluster."""
     for path in _WIDE:
-        gone = server.delete(f"{path}?labelSelector=app.kubernetes.io/instance={place.release}")
-        assert gone.accepted, gone.message
+        deleted = server.delete(
+            f"{path}?labelSelector=app.kubernetes.io/instance={own_installation.release}"
+        )
+        assert deleted.accepted, deleted.message
 
 
 def binding(
     name: str, role: str, user: str, *, kind: str = "RoleBinding", of: str = "ClusterRole"
 ) -> dict[str, Any]:
-    """A binding of `kind` that gives `user` a role."""
+    """A binding of `kind` that grants `user` a role."""
     return _document(kind, name) | {
         "roleRef": {"apiGroup": cluster_roles.RBAC_GROUP, "kind": of, "name": role},
         "subjects": [rbac.user_subject(user)],
     }
 
 
-def _last(place: Installation, name: str) -> list[dict[str, Any]]:
-    made = [
+def _last(own_installation: Installation, name: str) -> list[dict[str, Any]]:
+    documents_created = [
         _document("ClusterRole", name) | {"rules": [_reading("nodes")]},
         binding(name, name, name, kind="ClusterRoleBinding"),
         _document("Role", name) | {"rules": [_reading("pods")]},
         binding(name, name, name, of="Role"),
     ]
-    for document in made:
-        document["metadata"]["labels"] = place.labels
-    return made
+    for document in documents_created:
+        document["metadata"]["labels"] = own_installation.labels
+    return documents_created
 
 
 def _reading(plural: str) -> dict[str, Any]:

@@ -39,31 +39,31 @@ class Answer:
 
 @dataclass(frozen=True)
 class Server:
-    """The API server of a desk over the kept line of `user`, or of whom that user plays."""
+    """The API server of a local cluster over the connection of `user`, who may impersonate."""
 
-    desk: LocalCluster
+    target: LocalCluster
     user: str = api_client.ADMIN
     played: str = ""
 
-    def playing(self, user: str) -> Server:
-        """The same person in the name of another."""
-        return Server(self.desk, self.user, user)
+    def impersonating(self, user: str) -> Server:
+        """The same user impersonating another."""
+        return Server(self.target, self.user, user)
 
     def get(self, path: str, *, accept: str = "application/json") -> Answer:
-        return self._ask("GET", path, headers={"Accept": accept})
+        return self._request("GET", path, headers={"Accept": accept})
 
     def post(self, path: str, body: dict[str, Any]) -> Answer:
-        return self._ask("POST", path, body)
+        return self._request("POST", path, body)
 
     def merge(self, path: str, patch: dict[str, Any]) -> Answer:
-        return self._ask("PATCH", path + _STRICT, patch, content_type=_MERGE)
+        return self._request("PATCH", path + _STRICT, patch, content_type=_MERGE)
 
     def strategic(self, path: str, patch: dict[str, Any]) -> Answer:
-        """As kubectl patches by default: items of lists are found by their names."""
-        return self._ask("PATCH", path + _STRICT, patch, content_type=_STRATEGIC)
+        """As kubectl patches by default: list items are matched by their names."""
+        return self._request("PATCH", path + _STRICT, patch, content_type=_STRATEGIC)
 
     def delete(self, path: str) -> Answer:
-        return self._ask("DELETE", path)
+        return self._request("DELETE", path)
 
     def create(self, document: dict[str, Any], namespace: str = "", *, dry: bool = False) -> Answer:
         return self.post(
@@ -74,15 +74,15 @@ class Server:
         """Server-side apply, without force."""
         path = f"{self._home(document, namespace)}/{document['metadata']['name']}"
         query = _STRICT + "&fieldManager=test"
-        return self._ask("PATCH", path + query, document, content_type=_APPLY)
+        return self._request("PATCH", path + query, document, content_type=_APPLY)
 
     def _home(self, document: dict[str, Any], namespace: str) -> str:
-        place = namespace or document["metadata"].get("namespace", "")
-        return ApiUser(self.desk, self.user).path(
-            document["kind"], api_version=document["apiVersion"], namespace=place
+        object_namespace = namespace or document["metadata"].get("namespace", "")
+        return ApiUser(self.target, self.user).path(
+            document["kind"], api_version=document["apiVersion"], namespace=object_namespace
         )
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -93,7 +93,7 @@ class Server:
     ) -> Answer:
         acting = {"Impersonate-User": self.played} if self.played else {}
         reply = api_client.request(
-            self.desk,
+            self.target,
             self.user,
             method,
             path,

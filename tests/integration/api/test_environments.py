@@ -55,7 +55,7 @@ def test_discovery(server: Server) -> None:
 
 @pytest.mark.scenario("E2")
 @pytest.mark.parametrize("field", ["projectRef", "type", "sources"])
-def test_what_an_environment_cannot_do_without(server: Server, dry: str, field: str) -> None:
+def test_required_fields_of_an_environment(server: Server, dry: str, field: str) -> None:
     """An Environment without project, type or source is refused, and the field is named."""
     spec = case("Environment", field, ABSENT, False).spec
     refused = _post(server, dry, "Environment", spec, query="?dryRun=All")
@@ -64,8 +64,8 @@ def test_what_an_environment_cannot_do_without(server: Server, dry: str, field: 
 
 
 @pytest.mark.scenario("E3")
-def test_both_ways_at_once_are_refused(server: Server, dry: str) -> None:
-    """Each older field beside its later one is refused by the API server."""
+def test_both_forms_at_once_are_refused(server: Server, dry: str) -> None:
+    """Each older field beside its current one is refused by the API server."""
     later_project, later_environment = GOOD["Project"], GOOD["Environment"]
     pairs = [
         ("Project", later_project | {"source": OLD_PROJECT["source"]}, "source"),
@@ -79,21 +79,21 @@ def test_both_ways_at_once_are_refused(server: Server, dry: str) -> None:
 
 
 @pytest.mark.scenario("E4")
-def test_the_older_shape_is_read_as_the_later_and_stored_as_it_is(
+def test_the_older_form_is_decoded_as_the_current_and_stored_unchanged(
     server: Server, namespace: str
 ) -> None:
-    """Stored objects keep their shape; decoded ones have the later."""
-    made = _post(server, namespace, "Project", OLD_PROJECT, name="shop")
-    assert made.accepted, made.message
-    assert "sources" not in made.body["spec"]
-    project = Project.decode(json.dumps(made.body).encode())
+    """Stored objects keep their form; decoded ones have the current one."""
+    created = _post(server, namespace, "Project", OLD_PROJECT, name="shop")
+    assert created.accepted, created.message
+    assert "sources" not in created.body["spec"]
+    project = Project.decode(json.dumps(created.body).encode())
     (source,) = project.spec.sources or ()
     assert (source.name, source.branch) == ("primary", "main")
     assert (project.spec.templates or {})["default"].path == "k8s"
-    made = _post(server, namespace, "Environment", OLD_ENVIRONMENT)
-    assert made.accepted, made.message
-    assert "sources" not in made.body["spec"]
-    environment = Environment.decode(json.dumps(made.body).encode())
+    created = _post(server, namespace, "Environment", OLD_ENVIRONMENT)
+    assert created.accepted, created.message
+    assert "sources" not in created.body["spec"]
+    environment = Environment.decode(json.dumps(created.body).encode())
     (desired,) = environment.spec.sources or ()
     assert (desired.commit_sha, desired.branch) == ("a" * 40, "feature/x")
 
@@ -121,8 +121,10 @@ def test_bad_values_are_refused(
 @pytest.mark.parametrize(
     "patch", [{"type": "production"}, {"projectRef": {"name": "other"}}], ids=["type", "project"]
 )
-def test_type_and_project_stay(server: Server, namespace: str, patch: dict[str, Any]) -> None:
-    """They decide the secrets of an Environment, so they are immutable."""
+def test_type_and_project_are_immutable(
+    server: Server, namespace: str, patch: dict[str, Any]
+) -> None:
+    """They decide the secrets of an Environment."""
     assert _post(server, namespace, "Environment", GOOD["Environment"]).accepted
     home = _path(namespace, "Environment", "/x")
     refused = server.merge(home, {"spec": patch})
@@ -135,8 +137,8 @@ def test_type_and_project_stay(server: Server, namespace: str, patch: dict[str, 
 @pytest.mark.scenario("E6")
 def test_trust_only_falls(server: Server, namespace: str) -> None:
     """A trusted Environment may become untrusted, and never trusted again."""
-    made = _post(server, namespace, "Environment", GOOD["Environment"])
-    assert made.body["spec"]["trust"] == "trusted"
+    created = _post(server, namespace, "Environment", GOOD["Environment"])
+    assert created.body["spec"]["trust"] == "trusted"
 
     def patched(trust: str | None) -> Answer:
         return server.merge(_path(namespace, "Environment", "/x"), {"spec": {"trust": trust}})
@@ -168,17 +170,17 @@ def test_values_are_kept_as_they_are(server: Server, namespace: str) -> None:
     later = GOOD["Project"] | {"templates": {"default": template}}
     older = OLD_PROJECT | {"deployment": {"type": "helm", "path": "chart", "values": values}}
     for name, spec in (("later", later), ("older", older)):
-        made = _post(server, namespace, "Project", spec, name=name)
-        assert made.accepted, made.message
+        created = _post(server, namespace, "Project", spec, name=name)
+        assert created.accepted, created.message
         stored = server.get(_path(namespace, "Project", f"/{name}")).body
-        kept = stored["spec"].get("deployment") or stored["spec"]["templates"]["default"]
-        assert kept["values"] == values
+        stored_template = stored["spec"].get("deployment") or stored["spec"]["templates"]["default"]
+        assert stored_template["values"] == values
         decoded = Project.decode(json.dumps(stored).encode())
         assert (decoded.spec.templates or {})["default"].values == values
     environment = GOOD["Environment"] | {"values": values}
-    made = _post(server, namespace, "Environment", environment)
-    assert made.accepted, made.message
-    assert made.body["spec"]["values"] == values
+    created = _post(server, namespace, "Environment", environment)
+    assert created.accepted, created.message
+    assert created.body["spec"]["values"] == values
 
 
 def test_values_for_manifests_are_refused(server: Server, dry: str) -> None:
@@ -212,8 +214,8 @@ def test_spec_and_status_are_written_separately(server: Server, namespace: str, 
 
 def test_quota_defaults_show_in_the_stored_object(server: Server, dry: str) -> None:
     """The default quota is filled in; limits that follow from it are not."""
-    made = _post(server, dry, "Project", GOOD["Project"], query="?dryRun=All")
-    quota = made.body["spec"]["resources"]["defaultQuota"]
+    created = _post(server, dry, "Project", GOOD["Project"], query="?dryRun=All")
+    quota = created.body["spec"]["resources"]["defaultQuota"]
     assert quota == {
         "cpu": "2",
         "memory": "4Gi",
@@ -226,9 +228,9 @@ def test_quota_defaults_show_in_the_stored_object(server: Server, dry: str) -> N
         "secrets": 60,
         "configMaps": 60,
     }
-    assert made.body["spec"]["network"] == {"webEgress": "Public"}
-    assert made.body["spec"]["security"] == {"podSecurity": "restricted"}
-    value = Project.decode(json.dumps(made.body).encode())
+    assert created.body["spec"]["network"] == {"webEgress": "Public"}
+    assert created.body["spec"]["security"] == {"podSecurity": "restricted"}
+    value = Project.decode(json.dumps(created.body).encode())
     assert value.spec.resources.default_quota.pods == 20
 
 
@@ -265,9 +267,11 @@ def test_a_complete_status_is_accepted(server: Server, kubectl: Any, namespace: 
     assert "env-shop-x" in kubectl("get", "-n", namespace, "cenv", "x", "-o", "wide").stdout
 
 
-def test_the_repository_shows_in_either_shape(server: Server, kubectl: Any, namespace: str) -> None:
-    """`kubectl get -o wide` finds the address of the first source, whichever way it stands."""
+def test_the_repository_column_supports_both_forms(
+    server: Server, kubectl: Any, namespace: str
+) -> None:
+    """`kubectl get -o wide` prints the address of the first source in either form."""
     assert _post(server, namespace, "Project", OLD_PROJECT, name="old").accepted
     assert _post(server, namespace, "Project", GOOD["Project"], name="new").accepted
-    shown = kubectl("get", "-n", namespace, "proj", "-o", "wide", "--no-headers").stdout
-    assert shown.count("https://git.example.com/shop.git") == 2
+    printed = kubectl("get", "-n", namespace, "proj", "-o", "wide", "--no-headers").stdout
+    assert printed.count("https://git.example.com/shop.git") == 2

@@ -39,17 +39,17 @@ def test_without_git_it_is_refused_and_short_names_list_it(
     refused = server.post(_path(namespace), _document("bare", bare))
     assert refused.status == 422
     assert "spec.git: Required value" in refused.message
-    made = server.post(_path(namespace), _document("site", GOOD["IgnitionSync"]))
-    assert made.accepted, made.message
+    created = server.post(_path(namespace), _document("site", GOOD["IgnitionSync"]))
+    assert created.accepted, created.message
     for short in ("isync", "igs"):
         assert "site" in kubectl("get", short, "-n", namespace).stdout
 
 
 @pytest.mark.scenario("G2")
 def test_two_credentials_bad_addresses_and_bad_refs_are_refused(server: Server, dry: str) -> None:
-    """What would harm is refused by the server without a credential, and by the code again."""
+    """By the server without repeating a credential, and by the code again."""
     secret = {"secretRef": {"name": "x"}}
-    trials = {
+    cases = {
         "git.auth": ({"sshKey": secret, "token": secret}, "set sshKey or token, not both"),
         "git.repo": (
             f"file://user:{CANARY}@host/x",
@@ -57,12 +57,12 @@ def test_two_credentials_bad_addresses_and_bad_refs_are_refused(server: Server, 
         ),
         "git.ref": ("--upload-pack=x", "must not begin with - or /"),
     }
-    for field, (value, told) in trials.items():
+    for field, (value, expected) in cases.items():
         spec = case("IgnitionSync", field, value, False).spec
         refused = server.post(_path(dry, "?dryRun=All"), _document("bad", spec))
         assert refused.status == 422
         assert f"spec.{field}" in refused.message
-        assert told in refused.message
+        assert expected in refused.message
         assert CANARY not in json.dumps(refused.body)
         with pytest.raises(Stalled) as caught:
             IgnitionSync.decode(json.dumps(_document("bad", spec)).encode())
@@ -71,7 +71,7 @@ def test_two_credentials_bad_addresses_and_bad_refs_are_refused(server: Server, 
 
 
 def test_a_name_that_is_no_label_is_refused(server: Server, dry: str) -> None:
-    """The name becomes a label value, so it is bounded like one."""
+    """The name becomes a label value, so it has the same bound."""
     refused = server.post(_path(dry), _document("x" * 64, GOOD["IgnitionSync"]))
     assert refused.status == 422
     assert "at most 63 characters" in refused.message
@@ -80,7 +80,7 @@ def test_a_name_that_is_no_label_is_refused(server: Server, dry: str) -> None:
 
 
 def test_defaults_show_in_the_stored_object(server: Server, dry: str) -> None:
-    """The server fills in what decoding would assume, so that people see it."""
+    """The server fills in the defaults of decoding, so that users see them."""
     query = "?dryRun=All&fieldValidation=Strict"
     filled = server.post(_path(dry, query), _document("x", GOOD["IgnitionSync"])).body
     spec = filled["spec"]
@@ -103,8 +103,8 @@ def test_defaults_show_in_the_stored_object(server: Server, dry: str) -> None:
     assert IgnitionSync.decode(json.dumps(filled).encode()).spec == given.spec
 
 
-def test_the_largest_spec_is_taken(server: Server, dry: str) -> None:
-    """Bounds filled to the brim stay within what rules may cost."""
+def test_the_largest_spec_is_accepted(server: Server, dry: str) -> None:
+    """A spec at all bounds stays within the cost limit of rules."""
     path = "x" * 60
     patch = {"file": "*.json", "set": {".a": "b"}}
     mapping = {"source": path, "destination": path, "patches": [patch]}
@@ -118,8 +118,8 @@ def test_the_largest_spec_is_taken(server: Server, dry: str) -> None:
     assert answer.accepted, answer.message[:500]
 
 
-def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -> None:
-    """What a pass reports goes through the status subresource and comes back as a value."""
+def test_a_complete_status_is_accepted(server: Server, kubectl: Any, namespace: str) -> None:
+    """A reported status is stored by the status subresource and decoded again."""
     assert server.post(_path(namespace), _document("site", GOOD["IgnitionSync"])).accepted
     time = "2026-01-01T00:00:00Z"
     gateway = {
@@ -173,5 +173,5 @@ def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -
     value = IgnitionSync.decode(json.dumps(back).encode())
     (row,) = value.status.discovered_gateways
     assert (row.pod_uid, row.sync_status) == ("u-1", "Synced")
-    shown = kubectl("get", "-n", namespace, "isync", "site", "--no-headers").stdout
-    assert "1 of 1 gateways synced" in shown
+    printed = kubectl("get", "-n", namespace, "isync", "site", "--no-headers").stdout
+    assert "1 of 1 gateways synced" in printed

@@ -1,4 +1,4 @@
-"""The kinds on a real API server: what it lets in, what it refuses, what it says."""
+"""The kinds on a real API server: accepted and refused values, and messages."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def _create(server: Server, namespace: str, kind: str, spec: Any, *, query: str)
     return server.post(_path(kind, namespace) + query, body)
 
 
-def _try(server: Server, namespace: str, trial: Case) -> Answer:
+def _try(server: Server, namespace: str, tested_case: Case) -> Answer:
     query = "?dryRun=All&fieldValidation=Strict"
-    return _create(server, namespace, trial.kind, trial.spec, query=query)
+    return _create(server, namespace, tested_case.kind, tested_case.spec, query=query)
 
 
-def _code_accepts(trial: Case) -> bool:
-    raw = json.dumps({"metadata": {"name": "x"}, "spec": trial.spec}).encode()
+def _code_accepts(tested_case: Case) -> bool:
+    raw = json.dumps({"metadata": {"name": "x"}, "spec": tested_case.spec}).encode()
     try:
-        get_kind(trial.kind).resource.decode(raw)
+        get_kind(tested_case.kind).resource.decode(raw)
     except Stalled:
         return False
     return True
@@ -54,36 +54,40 @@ def _code_accepts(trial: Case) -> bool:
 
 @pytest.fixture(scope="module")
 def judged(server: Server, dry: str) -> Judged:
-    """What the server thinks of every case: two thousand questions, asked once."""
-    return [(trial, _try(server, dry, trial)) for trial in cases()]
+    """The server's verdict on every case: two thousand requests, sent once."""
+    return [(tested_case, _try(server, dry, tested_case)) for tested_case in cases()]
 
 
 def test_server_and_code_give_the_same_verdict(judged: Judged) -> None:
     """The API server and our code accept and refuse exactly the same values."""
     wrong = []
-    for trial, answer in judged:
-        wanted = trial.good or trial.costly
-        if answer.accepted != wanted or _code_accepts(trial) != trial.good:
-            wrong.append(f"{trial} -> {answer.status} {answer.message[:300]}")
+    for tested_case, answer in judged:
+        expected = tested_case.good or tested_case.costly
+        if answer.accepted != expected or _code_accepts(tested_case) != tested_case.good:
+            wrong.append(f"{tested_case} -> {answer.status} {answer.message[:300]}")
     assert wrong == []
 
 
 def test_refusals_name_the_field(judged: Judged) -> None:
     """Every refusal names the field that is at fault."""
     silent = []
-    for trial, answer in judged:
-        told = answer.message.replace("[", ".").replace("]", "")
-        if not answer.accepted and f"spec.{trial.field}" not in told:
-            silent.append(f"{trial} -> {answer.message[:300]}")
+    for tested_case, answer in judged:
+        normalized = answer.message.replace("[", ".").replace("]", "")
+        if not answer.accepted and f"spec.{tested_case.field}" not in normalized:
+            silent.append(f"{tested_case} -> {answer.message[:300]}")
     assert silent == []
 
 
 @pytest.mark.scenario("A9", "G2", "E5")
 def test_refused_address_is_never_repeated(judged: Judged, kubectl: Any, dry: str) -> None:
-    """An address with a token is refused without the token in any answer, whatever is wrong."""
+    """An address with a token is refused without the token in any message."""
     leaks = [row for row in judged if CANARY in str(row[0].spec) and not row[0].good]
     assert len(leaks) > 40
-    assert {trial.kind for trial, _ in leaks} == {"GitRepoConfig", "IgnitionSync", "Project"}
+    assert {tested_case.kind for tested_case, _ in leaks} == {
+        "GitRepoConfig",
+        "IgnitionSync",
+        "Project",
+    }
     for _, answer in leaks:
         assert answer.status == 422
         assert CANARY not in json.dumps(answer.body)
@@ -103,8 +107,8 @@ def test_refused_address_is_never_repeated(judged: Judged, kubectl: Any, dry: st
 
 
 @pytest.mark.scenario("A9")
-def test_other_faults_do_not_bring_the_address_out(server: Server, dry: str) -> None:
-    """A fault elsewhere in the object does not make the server show the address."""
+def test_other_faults_do_not_reveal_the_address(server: Server, dry: str) -> None:
+    """A fault elsewhere in the object does not make the server print the address."""
     address = f"https://{CANARY}@host/x"
     for extra in ({"allowedBranches": []}, {"allowedBranches": ["a", "a"]}, {"commit": 1}):
         spec = {"repoUrl": address, "allowedBranches": ["main"]} | extra
@@ -124,9 +128,9 @@ def test_folders_that_leave_or_hide_are_refused(server: Server, dry: str, folder
 
 @pytest.mark.scenario("A17")
 def test_cluster_rule_needs_the_namespace_of_its_destination(server: Server, dry: str) -> None:
-    """A ClusterWatchRule that does not say where its destination lies is refused."""
-    trial = case("ClusterWatchRule", "destinationRef.namespace", ABSENT, False)
-    answer = _try(server, dry, trial)
+    """A ClusterWatchRule without the namespace of its destination is refused."""
+    tested_case = case("ClusterWatchRule", "destinationRef.namespace", ABSENT, False)
+    answer = _try(server, dry, tested_case)
     assert answer.status == 422
     assert "spec.destinationRef.namespace: Required value" in answer.message
 
@@ -144,16 +148,16 @@ def test_unknown_fields_are_refused_or_pruned(server: Server, dry: str) -> None:
 
 
 def test_subresources_are_refused_with_an_explanation(server: Server, dry: str) -> None:
-    """A rule that names a subresource is told what to write instead."""
-    trial = case("WatchRule", "rules.0.resources", ["deployments/status"], False)
+    """The message names what to write instead."""
+    tested_case = case("WatchRule", "rules.0.resources", ["deployments/status"], False)
     assert (
         "subresources such as deployments/status cannot be watched"
-        in _try(server, dry, trial).message
+        in _try(server, dry, tested_case).message
     )
 
 
 def test_samples_are_accepted(server: Server, dry: str) -> None:
-    """The sample of every kind is taken as it stands."""
+    """The sample of every kind is accepted unchanged."""
     for kind in KINDS:
         document = crd.sample_manifest(kind)
         metadata = {"generateName": "sample-"}
@@ -165,7 +169,7 @@ def test_samples_are_accepted(server: Server, dry: str) -> None:
 
 
 def test_defaults_appear_and_match_the_code(server: Server, dry: str) -> None:
-    """The server fills in the defaults that decoding would assume."""
+    """The server fills in the defaults of decoding."""
     spec = GOOD["GitRepoConfig"] | {
         "knownHostsRef": {"name": "hosts"},
         "caRef": {"name": "ca"},
@@ -193,13 +197,13 @@ def _raw(spec: Any) -> bytes:
 
 
 def test_stored_object_decodes_with_its_metadata(server: Server, namespace: str) -> None:
-    """An object as the server returns it becomes a typed value."""
-    made = _create(server, namespace, "WatchRule", GOOD["WatchRule"], query="")
-    assert made.accepted, made.message
-    rule = get_kind("WatchRule").resource.decode(json.dumps(made.body).encode())
-    assert rule.metadata.uid == made.body["metadata"]["uid"]
+    """An object of the server becomes a typed value."""
+    created = _create(server, namespace, "WatchRule", GOOD["WatchRule"], query="")
+    assert created.accepted, created.message
+    rule = get_kind("WatchRule").resource.decode(json.dumps(created.body).encode())
+    assert rule.metadata.uid == created.body["metadata"]["uid"]
     assert rule.metadata.generation == 1
-    assert rule.metadata.resource_version == made.body["metadata"]["resourceVersion"]
+    assert rule.metadata.resource_version == created.body["metadata"]["resourceVersion"]
     assert rule.metadata.creation_timestamp is not None
     assert rule.key.namespace == namespace
 
@@ -252,19 +256,19 @@ COLUMNS = {
 def test_columns(server: Server, dry: str, kind: str) -> None:
     """`kubectl get` shows the columns of the specification; a star marks wide ones."""
     table = server.get(_path(kind, dry) + "?limit=1", accept=TABLE).body
-    shown = [
+    printed = [
         column["name"] + ("*" if column["priority"] else "")
         for column in table["columnDefinitions"]
     ]
-    assert shown == COLUMNS[kind]
+    assert printed == COLUMNS[kind]
 
 
-def test_status_is_a_subresource_that_takes_what_we_report(
+def test_status_is_a_subresource_that_accepts_our_reports(
     server: Server, kubectl: Any, namespace: str
 ) -> None:
-    """A full status goes through the status subresource and shows in the columns."""
-    made = _create(server, namespace, "GitDestination", GOOD["GitDestination"], query="")
-    name = made.body["metadata"]["name"]
+    """A full status is written to the status subresource and printed in the columns."""
+    created = _create(server, namespace, "GitDestination", GOOD["GitDestination"], query="")
+    name = created.body["metadata"]["name"]
     condition = {
         "type": "Ready",
         "status": "True",
@@ -285,15 +289,15 @@ def test_status_is_a_subresource_that_takes_what_we_report(
     done = server.merge(f"{home}/status", {"status": status})
     assert done.accepted, done.message
     where = ("-n", namespace, "gdest", name)
-    shown = kubectl("get", *where, "-o", "wide", "--no-headers").stdout.split()
-    assert shown[1:6] == ["infra", "main", "clusters/x", "True", "3"]
+    printed = kubectl("get", *where, "-o", "wide", "--no-headers").stdout.split()
+    assert printed[1:6] == ["infra", "main", "clusters/x", "True", "3"]
     back = json.dumps(server.get(home).body)
     value = get_kind("GitDestination").resource.decode(back.encode())
     assert value.as_object()["status"]["refused"] == status["refused"]
 
 
-def test_explain_tells_what_a_field_means(kubectl: Any) -> None:
-    """`kubectl explain` gives the text of the declaration, found by short name."""
+def test_explain_prints_the_description_of_a_field(kubectl: Any) -> None:
+    """`kubectl explain` has the text of the declaration, found by short name."""
     done = kubectl("explain", "grc.spec.repoUrl")
     assert done.returncode == 0, done.stderr
     assert "never holds a password or token" in " ".join(done.stdout.split())

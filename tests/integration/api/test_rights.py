@@ -23,7 +23,7 @@ HOOKS = "admissionregistration.k8s.io"
 May = Callable[..., bool]
 
 
-def _asking(server: Server, install: Installation) -> May:
+def _granted(server: Server, install: Installation) -> May:
     return functools.partial(rights.allows, server, _operator(install))
 
 
@@ -32,34 +32,34 @@ def _operator(install: Installation) -> str:
 
 
 def _installed(server: Server, watch: WatchMode) -> Iterator[Installation]:
-    """A release of its own, taken away afterwards."""
+    """A release of its own, uninstalled afterwards."""
     release = f"w-{uuid.uuid4().hex[:10]}"
-    place = Installation(release=release, namespace=f"{release}-own")
+    own_installation = Installation(release=release, namespace=f"{release}-own")
     by_file = rbac.documents_by_file(
-        [rbac.user_subject(_operator(place))], installation=place, watch=watch
+        [rbac.user_subject(_operator(own_installation))], installation=own_installation, watch=watch
     )
     documents = [
         doc for file, docs in by_file.items() if file.startswith(("0", "reverser")) for doc in docs
     ]
-    rights.give(server, place, documents)
-    yield place
-    rights.take_away(server, place)
+    rights.grant(server, own_installation, documents)
+    yield own_installation
+    rights.revoke(server, own_installation)
 
 
 @pytest.fixture(scope="module")
 def selected(server: Server) -> Iterator[Installation]:
-    """A release in mode selected, for tests that leave it as it is."""
+    """A release in mode selected, for tests that do not change it."""
     yield from _installed(server, "selected")
 
 
 @pytest.fixture
 def without_secrets(server: Server) -> Iterator[Installation]:
-    """A release in mode selected whose binding of the Secrets role was taken away."""
-    for place in _installed(server, "selected"):
+    """A release in mode selected whose binding of the Secrets role was deleted."""
+    for own_installation in _installed(server, "selected"):
         bindings = f"/apis/{cluster_roles.RBAC_GROUP}/v1/clusterrolebindings"
-        gone = server.delete(f"{bindings}/{place.reverser_role}-watch-secrets")
+        gone = server.delete(f"{bindings}/{own_installation.reverser_role}-watch-secrets")
         assert gone.accepted, gone.message
-        yield place
+        yield own_installation
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def watching_any(server: Server) -> Iterator[Installation]:
 
 
 def test_the_operator_may_do_its_work(server: Server, selected: Installation) -> None:
-    """Every right that the operator needs is given by the generated roles."""
-    may = _asking(server, selected)
+    """Every right that the operator needs is granted by the generated roles."""
+    may = _granted(server, selected)
     for plural in ("gitrepoconfigs", "gitdestinations", "watchrules", "clusterwatchrules"):
         assert may("watch", plural, group=OWN)
         assert may("patch", f"{plural}/status", group=OWN)
@@ -95,7 +95,7 @@ def test_the_operator_may_do_its_work(server: Server, selected: Installation) ->
 
 def test_the_operator_may_not_do_more(server: Server, selected: Installation) -> None:
     """No write to mirrored types, no power over rights, no other namespace's secrets."""
-    may = _asking(server, selected)
+    may = _granted(server, selected)
     for verb in ("create", "update", "patch", "delete"):
         assert not may(verb, "configmaps", ns="team-a")
         assert not may(verb, "deployments", group="apps", ns="team-a")
@@ -114,9 +114,9 @@ def test_the_operator_may_not_do_more(server: Server, selected: Installation) ->
     assert not may("patch", "pods", ns="team-a")
 
 
-def test_secrets_can_be_taken_away(server: Server, without_secrets: Installation) -> None:
+def test_secrets_can_be_excluded(server: Server, without_secrets: Installation) -> None:
     """Without the binding of the Secrets role they cannot be listed, and all else can."""
-    may = _asking(server, without_secrets)
+    may = _granted(server, without_secrets)
     eventually(lambda: not may("list", "secrets"), "Secrets cannot be listed")
     assert not may("watch", "secrets", ns=without_secrets.namespace)
     assert may("list", "configmaps")
@@ -124,14 +124,14 @@ def test_secrets_can_be_taken_away(server: Server, without_secrets: Installation
 
 def test_mode_any_reads_every_type(server: Server, watching_any: Installation) -> None:
     """In mode any every type can be watched and still none written."""
-    may = _asking(server, watching_any)
+    may = _granted(server, watching_any)
     assert may("watch", "cronjobs", group="batch")
     assert may("list", "widgets", group="example.com")
     assert not may("create", "widgets", group="example.com")
 
 
 def test_people_get_rights_by_aggregation(server: Server, selected: Installation) -> None:
-    """Who may edit a namespace may mirror it, but not the cluster."""
+    """Users who may edit a namespace may mirror it, but not the cluster."""
     roles = f"/apis/{cluster_roles.RBAC_GROUP}/v1/clusterroles"
     view = server.get(f"{roles}/{selected.reverser_role}-view").body
     assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"

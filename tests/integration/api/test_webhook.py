@@ -1,4 +1,4 @@
-"""The webhook configuration on a real API server: which requests it sends, which it keeps."""
+"""The webhook configuration on a real API server: which requests it sends, and which not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class Listener:
-    """Allows everything and remembers what it was asked."""
+    """Allows everything and records the requests."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -39,7 +39,7 @@ class Listener:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,))
         self._thread.start()
 
-    def seen(self, namespace: str) -> set[tuple[str, str, str, str]]:
+    def received(self, namespace: str) -> set[tuple[str, str, str, str]]:
         return {
             (
                 request["operation"],
@@ -85,8 +85,8 @@ def listener(server: Server, namespace: str, tmp_path: Path) -> Iterator[Listene
     document = webhook.webhook_configuration(f"w-{namespace}", install, opened.ca, opened.url)
     name = document["metadata"]["name"]
     try:
-        for made in (server.create(_named("Namespace", install)), server.create(document)):
-            assert made.accepted, made.message
+        for created in (server.create(_named("Namespace", install)), server.create(document)):
+            assert created.accepted, created.message
         called = functools.partial(_is_called, opened, server, namespace)
         eventually(called, "a call of the webhook", seconds=30)
         yield opened
@@ -98,7 +98,7 @@ def listener(server: Server, namespace: str, tmp_path: Path) -> Iterator[Listene
 def _is_called(listener: Listener, server: Server, namespace: str) -> bool:
     server.create(_named("ConfigMap", "probe"), namespace)
     server.delete(f"/api/v1/namespaces/{namespace}/configmaps/probe")
-    return bool(listener.seen(namespace))
+    return bool(listener.received(namespace))
 
 
 def _named(kind: str, name: str) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_subresources_are_sent_where_they_change_what_is_mirrored(
     listener: Listener, server: Server, namespace: str
 ) -> None:
     """Each field of the metadata that a status carries counts; a status alone is not sent."""
-    pod, made = f"/api/v1/namespaces/{namespace}/pods/pod", f"/api/v1/namespaces/{namespace}"
+    pod, created = f"/api/v1/namespaces/{namespace}/pods/pod", f"/api/v1/namespaces/{namespace}"
     eventually(lambda: server.create(POD, namespace).status in {201, 409}, "a pod")
     owner = server.create(_named("ConfigMap", "owner"), namespace).body["metadata"]
     service = {"spec": {"ports": [{"port": 80}]}} | _named("Service", "service")
@@ -150,7 +150,7 @@ def test_subresources_are_sent_where_they_change_what_is_mirrored(
         ),
         (pod, {"metadata": {"labels": {"a": "1"}}}, True),
         (pod, {"metadata": {"finalizers": ["example.org/f"]}}, True),
-        (f"{made}/services/service", {"metadata": {"ownerReferences": [owned]}}, True),
+        (f"{created}/services/service", {"metadata": {"ownerReferences": [owned]}}, True),
         (pod, {"status": {"phase": "Pending"}}, False),
     ]
     for path, change, is_sent in changes:
@@ -163,7 +163,7 @@ def test_subresources_are_sent_where_they_change_what_is_mirrored(
         f"{pod}/ephemeralcontainers", {"spec": {"ephemeralContainers": [DEBUGGER]}}
     )
     assert debugged.accepted, debugged.message
-    assert ("UPDATE", "pods", "ephemeralcontainers", "pod") in listener.seen(namespace)
+    assert ("UPDATE", "pods", "ephemeralcontainers", "pod") in listener.received(namespace)
     before = len(listener.requests)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "pod"}}
     evicted = server.post(f"{pod}/eviction", eviction)
@@ -197,22 +197,22 @@ def test_writes_of_people_are_sent_and_noise_is_not(
     by_node = kubectl("create", "-n", namespace, "configmap", "by-node", *node)
     assert by_node.returncode == 0, by_node.stderr
 
-    seen = listener.seen(namespace)
-    assert ("CREATE", "deployments", "", "web") in seen
-    assert ("UPDATE", "deployments", "scale", "web") in seen
-    assert ("CREATE", "configmaps", "", "last") in seen
-    assert ("DELETE", "configmaps", "", "last") in seen
-    names = {name for _, _, _, name in seen}
+    received = listener.received(namespace)
+    assert ("CREATE", "deployments", "", "web") in received
+    assert ("UPDATE", "deployments", "scale", "web") in received
+    assert ("CREATE", "configmaps", "", "last") in received
+    assert ("DELETE", "configmaps", "", "last") in received
+    names = {name for _, _, _, name in received}
     assert names.isdisjoint({"dry", "beat", "noise", "by-node"})
-    through = {(operation, resource) for operation, resource, sub, _ in seen if sub == "status"}
+    through = {(operation, resource) for operation, resource, sub, _ in received if sub == "status"}
     # The controller notes the revision of a Deployment in an annotation, through its status.
     assert through <= {("UPDATE", "deployments")}
-    assert listener.seen(f"{namespace}-i") == set()
+    assert listener.received(f"{namespace}-i") == set()
     assert listener.paths == {"/"}
 
 
 def test_the_service_form_is_valid(server: Server, dry: str) -> None:
-    """The configuration for a cluster, without certificate yet, is accepted as it is shipped."""
+    """The configuration for a cluster, without certificate yet, is accepted as shipped."""
     document = webhook.webhook_configuration(f"w-{dry}", dry, b"", None)
     leader = webhook.leader_service(f"w-{dry}", dry)
     for shipped in (document, leader):

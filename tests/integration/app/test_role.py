@@ -32,12 +32,12 @@ def _running(port: int, special: str) -> Iterator[subprocess.Popen[str]]:
 def _lines(process: subprocess.Popen[str], until: str) -> list[str]:
     """What the process prints, up to this line."""
     assert process.stdout is not None
-    found: list[str] = []
-    while not found or found[-1] != until:
+    lines_read: list[str] = []
+    while not lines_read or lines_read[-1] != until:
         line = process.stdout.readline()
-        assert line, f"the process ended after {found}"
-        found.append(line.strip())
-    return found
+        assert line, f"the process ended after {lines_read}"
+        lines_read.append(line.strip())
+    return lines_read
 
 
 def _probe(port: int, path: str) -> tuple[int, str]:
@@ -50,7 +50,7 @@ def _probe(port: int, path: str) -> tuple[int, str]:
 
 
 def test_components_stop_in_reverse_order_and_readiness_ends_first() -> None:
-    """From the signal to the end probes are served, and `/readyz` refuses."""
+    """From the signal to the end probes are served, and `/readyz` fails."""
     port = free_port()
     with _running(port, "hold") as process:
         assert _lines(process, "starts third") == STARTS
@@ -73,7 +73,7 @@ def test_a_component_that_fails_ends_the_process_in_order() -> None:
 
 
 def test_a_signal_interrupts_a_start() -> None:
-    """What has started is stopped, what has not is never started."""
+    """Started components are stopped, others are never started."""
     with _running(0, "wait") as process:
         _lines(process, "starts second")
         process.send_signal(signal.SIGTERM)

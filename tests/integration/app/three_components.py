@@ -17,7 +17,7 @@ from windlass.base.errors import WindlassError
 from windlass.telemetry import logs
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -30,17 +30,17 @@ async def _work(fails: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def _component(name: str, special: str) -> AsyncIterator[asyncio.Task[None]]:
-    _tell(f"starts {name}")
+    _print_line(f"starts {name}")
     if special == "wait":
         await asyncio.Event().wait()
     async with run_in_background(name, lambda: _work(special == "fail")) as task:
         try:
             yield task
         finally:
-            _tell(f"stops {name}")
+            _print_line(f"stops {name}")
             if special == "hold":
                 await asyncio.to_thread(sys.stdin.readline)
-            _tell(f"stopped {name}")
+            _print_line(f"stopped {name}")
 
 
 async def _main(port: int, special: str) -> None:
@@ -53,7 +53,7 @@ async def _main(port: int, special: str) -> None:
     try:
         await Role("test", served, components).run()
     except WindlassError as error:
-        _tell(error.reason)
+        _print_line(error.reason)
         sys.exit(1)
 
 

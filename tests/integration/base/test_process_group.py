@@ -1,4 +1,4 @@
-"""Groups of processes that end as a whole, whenever nobody wants them any more."""
+"""Process groups that end as a whole."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from windlass.base import process_group
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_start_that_is_cancelled_leaves_no_descendant(
+async def test_a_canceled_start_leaves_no_descendant(
     times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a child started before its own start was known to us goes with it."""
+    """Descendants of a child end with it, also those it started before its start was reported."""
     noted = tmp_path / "pid"
     begin = asyncio.create_subprocess_exec
     held = asyncio.Event()
@@ -34,7 +34,7 @@ async def test_a_start_that_is_cancelled_leaves_no_descendant(
     starting = asyncio.ensure_future(
         process_group.started("/bin/sh", "-c", script, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
     )
-    found = (await eventually(pid, "the child runs")).strip()
+    child_pid = (await eventually(pid, "the child runs")).strip()
     for _ in range(times):
         starting.cancel()
         await asyncio.sleep(0)
@@ -42,10 +42,10 @@ async def test_a_start_that_is_cancelled_leaves_no_descendant(
     with pytest.raises(asyncio.CancelledError):
         await starting
 
-    async def gone() -> bool:
-        return _state(found) in ("", "Z")
+    async def has_exited() -> bool:
+        return _state(child_pid) in ("", "Z")
 
-    await eventually(gone, "the child's child has ended")
+    await eventually(has_exited, "the child's child has ended")
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Refs of real servers to commits, with as few calls as possible."""
+"""Resolving refs of real servers to commits, with as few calls as possible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from windlass_dev.git_server.fault_injection import GitFault
 from windlass_dev.git_server.smart_http import GitServer
 
 
-class Desk:
+class ResolverHarness:
     """A resolver and a repository with tags, a pull request and a commit behind the tip."""
 
     def __init__(self, tmp_path: Path, served: RunningGitServer) -> None:
@@ -75,175 +75,180 @@ def served(tmp_path: Path) -> Iterator[RunningGitServer]:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, served: RunningGitServer) -> AsyncIterator[Desk]:
+async def harness(tmp_path: Path, served: RunningGitServer) -> AsyncIterator[ResolverHarness]:
     """A resolver on that server."""
-    made = Desk(tmp_path, served)
-    yield made
-    await made.resolver.close()
-    await made.listings.close()
+    created = ResolverHarness(tmp_path, served)
+    yield created
+    await created.resolver.close()
+    await created.listings.close()
 
 
 @pytest.mark.scenario("G4")
-async def test_every_kind_of_ref(desk: Desk) -> None:
+async def test_every_kind_of_ref(harness: ResolverHarness) -> None:
     """Branch, three kinds of tag, other refs by their full name."""
     wanted = ("main", "refs/heads/main", "light", "heavy", "nested", "refs/tags/nested")
-    desk.expected.update(wanted)
+    harness.expected.update(wanted)
     for each in wanted:
-        assert (await desk.resolve(each)).commit == desk.tip
-    found = await desk.resolve("refs/pull/7/head")
-    assert found == Resolved(desk.first, "refs/pull/7/head", "ref")
-    assert desk.exchanges == 2
+        assert (await harness.resolve(each)).commit == harness.tip
+    resolved = await harness.resolve("refs/pull/7/head")
+    assert resolved == Resolved(harness.first, "refs/pull/7/head", "ref")
+    assert harness.exchanges == 2
 
 
 @pytest.mark.scenario("G5")
-async def test_a_tag_wins_over_a_branch(desk: Desk) -> None:
+async def test_a_tag_wins_over_a_branch(harness: ResolverHarness) -> None:
     """The full name selects the branch."""
-    git(desk.repository, "update-ref", "refs/heads/light", desk.first)
-    found = await desk.resolve("light")
-    assert (found.commit, found.kind) == (desk.tip, "tag")
-    assert found.ambiguous is not None
-    assert (await desk.resolve("refs/heads/light")).commit == desk.first
+    git(harness.repository, "update-ref", "refs/heads/light", harness.first)
+    resolved = await harness.resolve("light")
+    assert (resolved.commit, resolved.kind) == (harness.tip, "tag")
+    assert resolved.ambiguous is not None
+    assert (await harness.resolve("refs/heads/light")).commit == harness.first
 
 
 @pytest.mark.scenario("G6")
-async def test_ids_are_proven_once(desk: Desk) -> None:
-    """A commit that is no tip is proven by one fetch, for all who ask, and remembered."""
-    found = await asyncio.gather(*(desk.resolve(desk.first.upper()) for _ in range(5)))
-    assert set(found) == {Resolved(desk.first, desk.first, "sha")}
-    assert desk.exchanges == 1
-    await desk.resolve(desk.first, max_age=0)
-    assert desk.exchanges == 1
-    desk.resolver.forget(desk.served.remote("a"), desk.first)
-    await desk.resolve(desk.first)
-    assert desk.exchanges == 2
-    assert list(desk.scratch.iterdir()) == []
+async def test_ids_are_proven_once(harness: ResolverHarness) -> None:
+    """A commit that is not a tip is verified by one fetch, for all callers, and cached."""
+    resolved = await asyncio.gather(*(harness.resolve(harness.first.upper()) for _ in range(5)))
+    assert set(resolved) == {Resolved(harness.first, harness.first, "sha")}
+    assert harness.exchanges == 1
+    await harness.resolve(harness.first, max_age=0)
+    assert harness.exchanges == 1
+    harness.resolver.forget(harness.served.remote("a"), harness.first)
+    await harness.resolve(harness.first)
+    assert harness.exchanges == 2
+    assert list(harness.scratch.iterdir()) == []
 
 
 @pytest.mark.scenario("G6")
-async def test_ids_that_lead_nowhere(desk: Desk) -> None:
+async def test_ids_that_are_not_commits_of_the_remote(harness: ResolverHarness) -> None:
     """A random id is unreachable, a short one gets a hint, a tag's id is its commit."""
-    error = await desk.refused("1" * 40)
+    error = await harness.refused("1" * 40)
     assert isinstance(error, Stalled)
     assert (error.reason, error.after) == ("CommitUnreachable", 300.0)
-    short = await desk.refused(desk.first[:7])
+    short = await harness.refused(harness.first[:7])
     assert short.reason == "RefNotFound"
     assert "full SHA" in short.message
-    tag = git(desk.repository, "rev-parse", "nested").strip()
-    assert (await desk.resolve(tag)).commit == desk.tip
-    tree = git(desk.repository, "rev-parse", "main^{tree}").strip()
-    assert (await desk.refused(tree)).reason == "CommitUnreachable"
-    assert (await desk.refused("1" * 64)).reason == "CommitUnreachable"
-    assert (await desk.refused("a..b")).reason == "RefNotFound"
+    tag = git(harness.repository, "rev-parse", "nested").strip()
+    assert (await harness.resolve(tag)).commit == harness.tip
+    tree = git(harness.repository, "rev-parse", "main^{tree}").strip()
+    assert (await harness.refused(tree)).reason == "CommitUnreachable"
+    assert (await harness.refused("1" * 64)).reason == "CommitUnreachable"
+    assert (await harness.refused("a..b")).reason == "RefNotFound"
 
 
 @pytest.mark.parametrize("filters", [True, False])
 async def test_ids_of_an_old_server(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, filters: bool
+    harness: ResolverHarness, monkeypatch: pytest.MonkeyPatch, filters: bool
 ) -> None:
     """Where ids are refused, branches and tags are searched."""
     original = GitServer._variables
     monkeypatch.setattr(
         GitServer, "_variables", lambda self, *args: original(self, *args) | {"GIT_PROTOCOL": ""}
     )
-    git(desk.repository, "config", "uploadpack.allowAnySHA1InWant", "false")
-    git(desk.repository, "config", "uploadpack.allowFilter", str(filters).lower())
-    assert (await desk.resolve(desk.first)).commit == desk.first
-    assert (await desk.refused("1" * 40)).reason == "CommitUnreachable"
+    git(harness.repository, "config", "uploadpack.allowAnySHA1InWant", "false")
+    git(harness.repository, "config", "uploadpack.allowFilter", str(filters).lower())
+    assert (await harness.resolve(harness.first)).commit == harness.first
+    assert (await harness.refused("1" * 40)).reason == "CommitUnreachable"
 
 
 @pytest.mark.scenario("G9")
-async def test_twenty_askers_three_spellings_one_call(desk: Desk) -> None:
+async def test_twenty_callers_three_spellings_one_call(harness: ResolverHarness) -> None:
     """One call per interval and credential, however the repository is spelled."""
-    url = desk.served.server.url("a")
+    url = harness.served.server.url("a")
     spellings = [url, url.removesuffix(".git"), url + "/"]
     wanted = ["main", "light", "heavy", "refs/heads/main"]
     credentials = [ANONYMOUS, Credentials("someone", "else")]
 
     async def one(number: int, who: Credentials) -> None:
         remote = Remote.parse(spellings[number % 3])
-        found = await desk.resolver.resolve(remote, who, wanted[number % 4], max_age_seconds=60)
-        assert found.commit == desk.tip
+        resolved = await harness.resolver.resolve(
+            remote, who, wanted[number % 4], max_age_seconds=60
+        )
+        assert resolved.commit == harness.tip
 
     for count, who in enumerate(credentials, start=1):
         await asyncio.gather(*(one(number, who) for number in range(20)))
         for number in range(20):
             await one(number, who)
-        assert desk.exchanges == count
+        assert harness.exchanges == count
 
 
-async def test_only_the_named_refs_are_printed(desk: Desk) -> None:
-    """Names that end alike are not taken for each other, and odd ones are no wildcards."""
-    git(desk.repository, "update-ref", "refs/heads/x/refs/heads/main", desk.first)
-    git(desk.repository, "update-ref", "refs/heads/deep/main", desk.first)
-    git(desk.repository, "update-ref", "refs/heads/-dash", desk.first)
-    found = await ls_remote.list_refs(
-        desk.git, desk.served.remote("a"), wants=refs.ref_patterns("main")
+async def test_only_the_named_refs_are_printed(harness: ResolverHarness) -> None:
+    """Names that end alike are not confused, and unusual ones are not wildcards."""
+    git(harness.repository, "update-ref", "refs/heads/x/refs/heads/main", harness.first)
+    git(harness.repository, "update-ref", "refs/heads/deep/main", harness.first)
+    git(harness.repository, "update-ref", "refs/heads/-dash", harness.first)
+    resolved = await ls_remote.list_refs(
+        harness.git, harness.served.remote("a"), wants=refs.ref_patterns("main")
     )
-    assert (dict(found.refs), found.default_branch) == ({"refs/heads/main": desk.tip}, "main")
-    assert (await desk.resolve("refs/heads/-dash")).commit == desk.first
+    assert (dict(resolved.refs), resolved.default_branch) == (
+        {"refs/heads/main": harness.tip},
+        "main",
+    )
+    assert (await harness.resolve("refs/heads/-dash")).commit == harness.first
     for wanted in ("-dash", "ma*", "mai?", "[m]ain"):
-        assert (await desk.refused(wanted)).reason == "RefNotFound"
+        assert (await harness.refused(wanted)).reason == "RefNotFound"
 
 
-async def test_pokes_see_what_was_pushed_before(desk: Desk) -> None:
-    """A hundred at once cost one call or two, and none gets an old answer."""
-    await desk.resolve("main")
-    newest = commit_files(desk.repository, {"x": "3"})
-    assert (await desk.resolve("main")).commit == desk.tip
-    before = desk.exchanges
-    found = await asyncio.gather(*(desk.resolve("main", max_age=0) for _ in range(100)))
-    assert {each.commit for each in found} == {newest}
-    assert desk.exchanges - before <= 2
+async def test_requested_checks_see_earlier_pushes(harness: ResolverHarness) -> None:
+    """A hundred at once cost one call or two, and none gets an old listing."""
+    await harness.resolve("main")
+    newest = commit_files(harness.repository, {"x": "3"})
+    assert (await harness.resolve("main")).commit == harness.tip
+    before = harness.exchanges
+    resolved = await asyncio.gather(*(harness.resolve("main", max_age=0) for _ in range(100)))
+    assert {each.commit for each in resolved} == {newest}
+    assert harness.exchanges - before <= 2
 
 
-async def test_more_names_than_can_be_asked_for(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_more_names_than_one_call_can_list(
+    harness: ResolverHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then everything is listed, and matched by whole names all the same."""
+    """Everything is listed then, and matched by full names all the same."""
     monkeypatch.setattr(ls_remote, "MOST_NAMES", 3)
-    desk.expected.update(f"refs/pull/{number}/head" for number in range(1, 6))
+    harness.expected.update(f"refs/pull/{number}/head" for number in range(1, 6))
     for number in range(1, 6):
-        git(desk.repository, "update-ref", f"refs/pull/{number}/head", desk.first)
+        git(harness.repository, "update-ref", f"refs/pull/{number}/head", harness.first)
     for number in range(1, 6):
-        assert (await desk.resolve(f"refs/pull/{number}/head")).commit == desk.first
-    assert (await desk.resolve("nested")).commit == desk.tip
-    assert (await desk.refused("refs/pull/9/head")).reason == "RefNotFound"
+        assert (await harness.resolve(f"refs/pull/{number}/head")).commit == harness.first
+    assert (await harness.resolve("nested")).commit == harness.tip
+    assert (await harness.refused("refs/pull/9/head")).reason == "RefNotFound"
 
 
-async def test_too_many_refs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer beyond the cap is refused, not held in memory."""
+async def test_too_many_refs(harness: ResolverHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing beyond the cap is refused, not held in memory."""
     monkeypatch.setattr(ls_remote, "ADVERTISEMENT_BYTES", 200)
-    assert (await desk.resolve("main")).commit == desk.tip
-    desk.expected.update(f"v{number}" for number in range(40))
+    assert (await harness.resolve("main")).commit == harness.tip
+    harness.expected.update(f"v{number}" for number in range(40))
     for number in range(9):
-        git(desk.repository, "tag", f"unasked-{number}", "main")
-    error = await desk.refused("main", max_age=0)
+        git(harness.repository, "tag", f"unasked-{number}", "main")
+    error = await harness.refused("main", max_age=0)
     assert isinstance(error, Retryable)
     assert error.reason == "TooLarge"
 
 
-async def test_a_failure_is_told_again_for_a_moment(desk: Desk) -> None:
-    """Passes that other events cause do not bother the remote; who wants news asks."""
-    desk.served.server.faults.set(GitFault("error"))
-    assert (await desk.refused("main")).reason == "Unavailable"
-    before = desk.exchanges
-    assert (await desk.refused("main")).reason == "Unavailable"
-    assert desk.exchanges == before
-    desk.served.server.faults.clear()
-    assert (await desk.resolve("main", max_age=0)).commit == desk.tip
-    assert (await desk.resolve("main")).commit == desk.tip
+async def test_a_failure_is_cached_briefly(harness: ResolverHarness) -> None:
+    """Reconciles for other events do not call the remote; a request for a new listing does."""
+    harness.served.server.faults.set(GitFault("error"))
+    assert (await harness.refused("main")).reason == "Unavailable"
+    before = harness.exchanges
+    assert (await harness.refused("main")).reason == "Unavailable"
+    assert harness.exchanges == before
+    harness.served.server.faults.clear()
+    assert (await harness.resolve("main", max_age=0)).commit == harness.tip
+    assert (await harness.resolve("main")).commit == harness.tip
 
 
-async def test_causes_of_a_remote(desk: Desk, tmp_path: Path) -> None:
+async def test_causes_of_a_remote(harness: ResolverHarness, tmp_path: Path) -> None:
     """Missing repository, wrong password, redirect, blocked transport."""
-    await _expect(desk.resolver, desk.served.remote("ghost"), "RepoNotFound")
-    desk.served.server.faults.set(GitFault("refuse-auth"))
-    await _expect(desk.resolver, desk.served.remote("a"), "AuthFailed")
-    desk.served.server.faults.set(GitFault("redirect", location="http://elsewhere.example"))
-    await _expect(desk.resolver, desk.served.remote("a"), "HostBlocked")
+    await _expect(harness.resolver, harness.served.remote("ghost"), "RepoNotFound")
+    harness.served.server.faults.set(GitFault("refuse-auth"))
+    await _expect(harness.resolver, harness.served.remote("a"), "AuthFailed")
+    harness.served.server.faults.set(GitFault("redirect", location="http://elsewhere.example"))
+    await _expect(harness.resolver, harness.served.remote("a"), "HostBlocked")
     strict = GitService(git_settings(tmp_path, insecure_hosts=frozenset()), clock=SystemClock())
     blocked = Resolver(strict, tmp_path / "other", SystemClock())
-    await _expect(blocked, desk.served.remote("a"), "HostBlocked")
+    await _expect(blocked, harness.served.remote("a"), "HostBlocked")
     await _expect(blocked, Remote.parse("https://localhost:1/a"), "HostBlocked")
 
 
@@ -253,8 +258,8 @@ async def _expect(resolver: Resolver, remote: Remote, reason: str) -> None:
     assert (caught.value.reason, caught.value.after) == (reason, 300.0)
 
 
-async def test_a_certificate_nobody_knows(tmp_path: Path) -> None:
-    """TLSFailed, and the password stays here."""
+async def test_an_untrusted_certificate(tmp_path: Path) -> None:
+    """TLSFailed, and the password is not sent."""
     pem = tmp_path / "tls.pem"
     trustme.CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(pem))
     with running_git_server(
@@ -267,27 +272,29 @@ async def test_a_certificate_nobody_knows(tmp_path: Path) -> None:
         assert served.server.requests == []
 
 
-async def test_repositories_with_long_ids(desk: Desk) -> None:
-    """They are told apart and refused."""
-    path = desk.served.server.create("long", object_format="sha256")
+async def test_repositories_with_long_ids(harness: ResolverHarness) -> None:
+    """They are recognized and refused."""
+    path = harness.served.server.create("long", object_format="sha256")
     commit_files(path, {"a": "1"})
-    await _expect(desk.resolver, desk.served.remote("long"), "CommitUnreachable")
+    await _expect(harness.resolver, harness.served.remote("long"), "CommitUnreachable")
 
 
-async def test_a_proof_has_an_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that sends more than the scratch may hold is stopped; nothing stays."""
-    desk.scratch.mkdir()
-    left = desk.scratch / "proof-left"
+async def test_a_proof_is_bounded(
+    harness: ResolverHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that sends more than the scratch store may hold is stopped; nothing stays."""
+    harness.scratch.mkdir()
+    left = harness.scratch / "proof-left"
     left.mkdir()
     monkeypatch.setattr(proofs, "SCRATCH_BYTES", 1000)
-    assert (await desk.refused(desk.first)).reason == "TooLarge"
-    assert list(desk.scratch.iterdir()) == []
+    assert (await harness.refused(harness.first)).reason == "TooLarge"
+    assert list(harness.scratch.iterdir()) == []
 
 
-async def test_the_resolver_reports_only_causes(desk: Desk) -> None:
-    """Git's own errors stay inside."""
-    desk.served.server.faults.set(GitFault("error"))
+async def test_the_resolver_reports_only_causes(harness: ResolverHarness) -> None:
+    """Git's own errors are not raised."""
+    harness.served.server.faults.set(GitFault("error"))
     with pytest.raises(WindlassError) as caught:
-        await desk.resolve("main")
+        await harness.resolve("main")
     assert not isinstance(caught.value, GitError)
     assert isinstance(caught.value.__cause__, GitError)

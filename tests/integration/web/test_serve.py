@@ -1,4 +1,4 @@
-"""A real server on loopback: TLS, certificate swaps, limits, admission, probes."""
+"""A real server on loopback: TLS, certificate renewal, limits, admission, probes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def leaf(authority: Authority) -> Leaf:
-    """A pair for loopback."""
+    """A certificate and key for loopback."""
     return authority.issue(["localhost"], ["127.0.0.1"], NOW, days=1)
 
 
@@ -48,12 +48,12 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def trusting(authority_pem: bytes) -> ssl.SSLContext:
-    """A client that trusts only this."""
+    """A client that trusts only this authority."""
     return ssl.create_default_context(cadata=authority_pem.decode())
 
 
 def serial(writer: asyncio.StreamWriter) -> str:
-    """The serial number of the certificate the server showed."""
+    """The serial number of the server's certificate."""
     peer = writer.get_extra_info("peercert")
     return str(peer["serialNumber"])
 
@@ -64,7 +64,9 @@ async def dial(port: int, context: ssl.SSLContext | None = None) -> Any:
     return await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> bytes:
+async def post_raw(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
+) -> bytes:
     """Post on a raw connection and read the echo."""
     head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
     writer.write(head + body)
@@ -75,7 +77,7 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: 
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close, however the other side feels about it."""
+    """Close the connection and ignore errors of the other side."""
     writer.close()
     try:
         await writer.wait_closed()
@@ -86,7 +88,7 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 async def test_clients_that_trust_our_authority_are_served(
     authority: Authority, leaf: Leaf
 ) -> None:
-    """A client that knows only our authority talks TLS with us by name and by address."""
+    """A client that trusts only our authority connects by name and by address."""
     tls = Tls(leaf.cert_pem, leaf.key_pem)
     async with (
         Server(echo, tls=tls) as server,
@@ -98,8 +100,8 @@ async def test_clients_that_trust_our_authority_are_served(
             assert "server" not in answer.headers
 
 
-async def test_strangers_are_not_trusted(leaf: Leaf) -> None:
-    """A client that knows another authority refuses us."""
+async def test_clients_of_another_authority_are_refused(leaf: Leaf) -> None:
+    """A client that trusts another authority ends the handshake."""
     other = Authority.create("other", NOW, days=1)
     async with (
         Server(echo, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server,
@@ -118,55 +120,55 @@ async def test_old_tls_is_refused(authority: Authority, leaf: Leaf) -> None:
     async with Server(echo, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server:
         reader, writer = await dial(server.port, context)
         assert writer.get_extra_info("ssl_object").version() == "TLSv1.2"
-        assert await ask(reader, writer, b"x") == b"x"
+        assert await post_raw(reader, writer, b"x") == b"x"
         await hang_up(writer)
 
 
-async def test_certificate_is_swapped_under_living_connections(
+async def test_the_certificate_is_replaced_under_open_connections(
     authority: Authority, leaf: Leaf
 ) -> None:
-    """A connection opened before the swap goes on; one opened after it sees the new pair."""
+    """A connection opened before stays open; one opened after it gets the new certificate."""
     heir = Authority.create("windlass next", NOW, days=2)
     fresh = heir.issue(["localhost"], [], NOW, days=1)
     context = trusting(certificates.bundle(NOW, heir.cert_pem, authority.cert_pem))
     tls = Tls(leaf.cert_pem, leaf.key_pem)
     async with Server(echo, tls=tls) as server:
         old_reader, old_writer = await dial(server.port, context)
-        assert await ask(old_reader, old_writer, b"before") == b"before"
+        assert await post_raw(old_reader, old_writer, b"before") == b"before"
         assert tls.reload(fresh.cert_pem, fresh.key_pem)
         assert not tls.reload(fresh.cert_pem, fresh.key_pem)
         new_reader, new_writer = await dial(server.port, context)
-        assert await ask(new_reader, new_writer, b"new") == b"new"
-        assert await ask(old_reader, old_writer, b"old") == b"old"
+        assert await post_raw(new_reader, new_writer, b"new") == b"new"
+        assert await post_raw(old_reader, old_writer, b"old") == b"old"
         assert serial(new_writer) != serial(old_writer)
         await hang_up(old_writer)
         await hang_up(new_writer)
 
 
 async def test_broken_pair_leaves_the_served_one(authority: Authority, leaf: Leaf) -> None:
-    """A pair that does not fit together is refused and the old one stays in use."""
+    """A certificate and key that do not match are refused, and the old ones stay in use."""
     tls = Tls(leaf.cert_pem, leaf.key_pem)
     other = authority.issue(["localhost"], [], NOW, days=1)
     async with Server(echo, tls=tls) as server:
         with pytest.raises(Stalled, match="not a matching PEM pair"):
             tls.reload(other.cert_pem, leaf.key_pem)
         reader, writer = await dial(server.port, trusting(authority.cert_pem))
-        assert await ask(reader, writer, b"x") == b"x"
+        assert await post_raw(reader, writer, b"x") == b"x"
         await hang_up(writer)
 
 
-async def test_client_authority_keeps_others_out(authority: Authority, leaf: Leaf) -> None:
-    """With a client CA only clients it signed get an answer."""
+async def test_a_client_authority_excludes_others(authority: Authority, leaf: Leaf) -> None:
+    """With a client CA only clients it signed are served."""
     tls = Tls(leaf.cert_pem, leaf.key_pem, client_ca=authority.cert_pem)
     async with Server(echo, tls=tls) as server:
         reader, writer = await dial(server.port, trusting(authority.cert_pem))
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
-            await ask(reader, writer, b"x")
+            await post_raw(reader, writer, b"x")
         await hang_up(writer)
 
 
 async def test_unreadable_client_authority_is_refused(leaf: Leaf) -> None:
-    """A client CA that is no PEM is refused when the server is made."""
+    """A client CA that is not PEM is refused when the server is created."""
     with pytest.raises(Stalled, match="client CA"):
         Tls(leaf.cert_pem, leaf.key_pem, client_ca=b"\xffnonsense")
 
@@ -198,8 +200,8 @@ async def test_bound_socket_is_used() -> None:
         assert (await client.post(f"http://127.0.0.1:{port}/", content=b"a")).content == b"a"
 
 
-async def test_a_start_that_is_cancelled_listens_to_nobody() -> None:
-    """Whoever gives up while a server starts leaves no port and no task behind."""
+async def test_a_canceled_start_listens_on_no_port() -> None:
+    """Canceling while a server starts leaves no port and no task behind."""
     bound = server.bind_socket("127.0.0.1", 0, flag="")
     port = bound.getsockname()[1]
     starting = asyncio.ensure_future(Server(echo, bound=bound).__aenter__())
@@ -213,7 +215,7 @@ async def test_a_start_that_is_cancelled_listens_to_nobody() -> None:
 
 
 async def test_every_address_is_the_empty_host() -> None:
-    """The empty host listens where loopback reaches it."""
+    """The empty host listens on every address, loopback included."""
     async with Server(echo, "", 0) as server, httpx2.AsyncClient() as client:
         answer = await client.post(f"http://127.0.0.1:{server.port}/", content=b"a")
         assert answer.content == b"a"
@@ -256,7 +258,7 @@ async def test_slow_body_is_refused() -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"POST / HTTP/1.1\r\nhost: a\r\n"])
 async def test_slow_head_is_cut(sent: bytes) -> None:
-    """A connection without a complete head in time is closed without an answer."""
+    """A connection without a complete head in time is closed without a response."""
     async with Server(echo, limits=ServerLimits(head_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
         writer.write(sent)
@@ -276,20 +278,20 @@ async def test_endless_head_is_cut() -> None:
 
 
 async def test_kept_connection_serves_again_after_the_head_deadline() -> None:
-    """Waiting between two requests is not held against the head of the second."""
+    """Idle time between two requests does not count for the head of the second."""
     async with Server(echo, limits=ServerLimits(head_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
-        assert await ask(reader, writer, b"one") == b"one"
+        assert await post_raw(reader, writer, b"one") == b"one"
         silent_reader, silent_writer = await dial(server.port)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(silent_reader.readexactly(1), 5)
-        assert await ask(reader, writer, b"two") == b"two"
+        assert await post_raw(reader, writer, b"two") == b"two"
         await hang_up(writer)
         await hang_up(silent_writer)
 
 
 async def test_running_request_is_finished_before_the_end() -> None:
-    """A request that runs when the server stops still gets its answer."""
+    """A request that runs when the server stops still gets its response."""
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     async def held(scope: Any, receive: Any, send: Any) -> None:
@@ -300,11 +302,11 @@ async def test_running_request_is_finished_before_the_end() -> None:
     server = Server(held)
     await server.start()
     reader, writer = await dial(server.port)
-    asking = asyncio.create_task(ask(reader, writer, b"late"))
+    pending = asyncio.create_task(post_raw(reader, writer, b"late"))
     await entered.wait()
     stopping = asyncio.create_task(server.stop())
     go_on.set()
-    assert await asking == b"late"
+    assert await pending == b"late"
     await stopping
     await server.wait()
     await hang_up(writer)
@@ -337,18 +339,18 @@ def review(uid: str) -> bytes:
     return json.dumps({**envelope, "request": request}).encode()
 
 
-async def test_admission_is_answered_before_anything_is_done_with_it(
+async def test_the_admission_response_precedes_its_processing(
     authority: Authority, leaf: Leaf
 ) -> None:
-    """The client holds its answer while the callback has not even ended."""
+    """The client has its response before the callback has ended."""
     answered = asyncio.Event()
-    handed: asyncio.Queue[AdmissionRequest] = asyncio.Queue()
+    received: asyncio.Queue[AdmissionRequest] = asyncio.Queue()
     order: list[str] = []
 
     async def work(request: AdmissionRequest) -> None:
         await answered.wait()
         order.append("worked")
-        await handed.put(request)
+        await received.put(request)
 
     running: set[asyncio.Task[None]] = set()
     endpoint = AdmissionEndpoint(
@@ -363,15 +365,15 @@ async def test_admission_is_answered_before_anything_is_done_with_it(
         order.append("answered")
         answered.set()
         assert answer.json()["response"] == {"uid": "u-1", "allowed": True}
-        assert (await asyncio.wait_for(handed.get(), 5)).object == b'{"a": 1}'
+        assert (await asyncio.wait_for(received.get(), 5)).object == b'{"a": 1}'
     assert order == ["answered", "worked"]
 
 
 async def test_malformed_admission_keeps_the_connection() -> None:
-    """Broken bodies get an answer each and the next good one is still served."""
-    handed: list[AdmissionRequest] = []
+    """Each broken body gets a response and the next good one is still served."""
+    received: list[AdmissionRequest] = []
     async with (
-        Server(AdmissionEndpoint(handed.append, paths=[PATH])) as server,
+        Server(AdmissionEndpoint(received.append, paths=[PATH])) as server,
         httpx2.AsyncClient() as client,
     ):
         url = f"http://127.0.0.1:{server.port}{PATH}"
@@ -383,11 +385,11 @@ async def test_malformed_admission_keeps_the_connection() -> None:
         assert good.json()["response"]["allowed"]
         broken = b'{"request":{"uid":"u-4","operation":7}}'
         assert (await client.post(url, content=broken)).json()["response"]["uid"] == "u-4"
-    assert [request.uid for request in handed] == ["u-3"]
+    assert [request.uid for request in received] == ["u-3"]
 
 
 async def _called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> bytes:
-    """The status line of the answer to a review."""
+    """The status line of the response to a review."""
     body = review("u")
     head = f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
@@ -397,10 +399,10 @@ async def _called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
     return answer.split(b"\r\n")[0]
 
 
-async def test_at_the_limit_the_longest_silent_stranger_makes_room() -> None:
-    """Nobody gets a 503; a connection with a valid call is closed after all those without."""
-    handed: list[AdmissionRequest] = []
-    endpoint = AdmissionEndpoint(handed.append, paths=[PATH])
+async def test_at_the_limit_the_longest_idle_connection_is_closed() -> None:
+    """No client gets a 503; a connection with a valid call is closed after all those without."""
+    received: list[AdmissionRequest] = []
+    endpoint = AdmissionEndpoint(received.append, paths=[PATH])
     async with Server(endpoint, gate=endpoint, limits=ServerLimits(connections=3)) as server:
         known = await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
@@ -412,11 +414,11 @@ async def test_at_the_limit_the_longest_silent_stranger_makes_room() -> None:
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
         for _, writer in (known, *silent, late):
             await hang_up(writer)
-    assert len(handed) == 3
+    assert len(received) == 3
 
 
-async def test_a_stranger_is_not_waited_for() -> None:
-    """Before the first call the time is short; after it a connection may rest for long."""
+async def test_a_connection_without_a_call_has_a_short_timeout() -> None:
+    """After its first call a connection may be idle for long."""
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH])
     limits = ServerLimits(first_seconds=0.2)
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
@@ -430,7 +432,7 @@ async def test_a_stranger_is_not_waited_for() -> None:
 
 
 async def test_an_unfinished_handshake_is_cut(leaf: Leaf) -> None:
-    """A client that opens a connection and does not begin to speak TLS loses it soon."""
+    """A client that opens a connection without a TLS handshake is disconnected soon."""
     tls = Tls(leaf.cert_pem, leaf.key_pem)
     async with Server(echo, tls=tls, limits=ServerLimits(first_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
@@ -439,8 +441,8 @@ async def test_an_unfinished_handshake_is_cut(leaf: Leaf) -> None:
         await hang_up(writer)
 
 
-async def test_calls_on_the_right_path_that_fail_are_told() -> None:
-    """A body that does not come, or is too large, is a loss there and nothing elsewhere."""
+async def test_failed_calls_on_the_right_path_are_record_gaps() -> None:
+    """A body that does not arrive, or is too large, is a gap there and nothing elsewhere."""
     lost: list[int] = []
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lambda: lost.append(1))
     limits = ServerLimits(body_bytes=100, body_seconds=0.2)
@@ -460,8 +462,8 @@ async def test_calls_on_the_right_path_that_fail_are_told() -> None:
     assert len(lost) == 2
 
 
-async def test_a_call_that_breaks_off_on_the_right_path_is_told() -> None:
-    """The API server gives up after a second, perhaps in the middle of its own request."""
+async def test_an_aborted_call_on_the_right_path_is_a_record_gap() -> None:
+    """The API server gives up after a second, perhaps in the middle of its request."""
     lost = asyncio.Event()
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lost.set)
     async with Server(endpoint, gate=endpoint) as server:
@@ -472,8 +474,8 @@ async def test_a_call_that_breaks_off_on_the_right_path_is_told() -> None:
         await asyncio.wait_for(lost.wait(), 5)
 
 
-async def test_probes_say_what_is_missing() -> None:
-    """Readiness lists failing checks with a sentence each; life is another question."""
+async def test_probes_list_failing_checks() -> None:
+    """Readiness lists each with a sentence; liveness is separate."""
     state: dict[str, str | None] = {"caches": "configmaps are still loading"}
     app = probes_app(live={}, ready={"caches": lambda: state["caches"], "leader": lambda: None})
     async with Server(app) as server, httpx2.AsyncClient() as client:
@@ -488,7 +490,7 @@ async def test_probes_say_what_is_missing() -> None:
 
 
 async def test_metrics_are_exposed() -> None:
-    """A scrape shows what was recorded, in the format it asks for."""
+    """A scrape has the recorded values, in the requested format."""
     live = ReverserMetrics(CollectorRegistry())
     live.commits.inc("user")
     async with Server(metrics_app(live.registry)) as server, httpx2.AsyncClient() as client:

@@ -1,4 +1,4 @@
-"""The fence and the rights of gateways and environments on a real API server."""
+"""The operator policies and the rights of gateways and environments on a real API server."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
-FENCE = "the operator may only write to its own namespace"
+OPERATOR_POLICY = "the operator may only write to its own namespace"
 _LEVEL = "pod-security.kubernetes.io/enforce"
 NAMESPACES = "the operator may only change namespaces that carry the uid"
-MARKS = "only windlass may set"
+LABEL_POLICY = "only windlass may set"
 
 
 @dataclass(frozen=True)
-class Fenced:
-    """An installation whose operator is a person with a certificate."""
+class BoundedOperator:
+    """An installation whose operator is a user with a certificate."""
 
     install: Installation
     admin: Server
     operator: Server
 
     def environment(self, name: str, uid: str = "u-1") -> None:
-        """The operator makes a namespace as an Environment's."""
+        """Create a namespace of an Environment as the operator."""
         may(self.operator.create(_marked(name, uid)))
 
 
 def may(answer: Answer) -> None:
-    """The API server let it through."""
+    """The API server allowed it."""
     assert answer.accepted, answer.message
 
 
-def may_not(told: str, answer: Answer) -> None:
-    """The API server refused, for this reason."""
+def may_not(expected: str, answer: Answer) -> None:
+    """The API server refused it, with this message."""
     assert not answer.accepted, answer.body
-    assert told in answer.message
+    assert expected in answer.message
 
 
 def _named(kind: str, name: str, api_version: str = "v1") -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _marked(name: str, uid: str) -> dict[str, Any]:
     return document
 
 
-def _labelled(**labels: str | None) -> dict[str, Any]:
+def _labeled(**labels: str | None) -> dict[str, Any]:
     return {"metadata": {"labels": labels}}
 
 
@@ -82,103 +82,103 @@ def _namespace(name: str, rest: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def fenced(installed: LocalCluster, server: Server, dry: str) -> Iterator[Fenced]:
-    """The generated rights and policies in force, for an operator of these tests' own."""
+def bounded(installed: LocalCluster, server: Server, dry: str) -> Iterator[BoundedOperator]:
+    """The generated rights and policies in force, for an operator of these tests."""
     release = f"w-{uuid.uuid4().hex[:10]}"
-    place = Installation(release=release, namespace=f"{release}-own")
-    found = Fenced(place, server, Server(installed, f"{release}-operator"))
-    almighty = _almighty(found).operator
+    own_installation = Installation(release=release, namespace=f"{release}-own")
+    found = BoundedOperator(own_installation, server, Server(installed, f"{release}-operator"))
+    unlimited = _unlimited(found).operator
     by_file = rbac.documents_by_file(
-        [rbac.user_subject(found.operator.user), rbac.user_subject(almighty.user)],
-        installation=place,
+        [rbac.user_subject(found.operator.user), rbac.user_subject(unlimited.user)],
+        installation=own_installation,
     )
     documents = [doc for file, docs in by_file.items() if "reverser" not in file for doc in docs]
-    wide = binding(f"{release}-all", "cluster-admin", almighty.user, kind="ClusterRoleBinding")
-    wide["metadata"]["labels"] = place.labels
-    rights.give(server, place, [*documents, wide])
+    wide = binding(f"{release}-all", "cluster-admin", unlimited.user, kind="ClusterRoleBinding")
+    wide["metadata"]["labels"] = own_installation.labels
+    rights.grant(server, own_installation, [*documents, wide])
     eventually(lambda: _in_force(found, dry), "the policies in force", seconds=60)
     yield found
-    rights.take_away(server, place)
+    rights.revoke(server, own_installation)
 
 
-def _in_force(fenced: Fenced, namespace: str) -> bool:
+def _in_force(bounded: BoundedOperator, namespace: str) -> bool:
     """Policies are compiled a moment after they were written."""
     outside = _named("ConfigMap", "p")
-    by_operator = fenced.operator.create(outside, namespace, dry=True)
-    by_admin = fenced.admin.create(_marked(f"{namespace}-probe", "x"), dry=True)
-    return FENCE in by_operator.message and MARKS in by_admin.message
+    by_operator = bounded.operator.create(outside, namespace, dry=True)
+    by_admin = bounded.admin.create(_marked(f"{namespace}-probe", "x"), dry=True)
+    return OPERATOR_POLICY in by_operator.message and LABEL_POLICY in by_admin.message
 
 
-def _almighty(fenced: Fenced) -> Fenced:
-    user = f"{fenced.install.release}-almighty"
-    return Fenced(fenced.install, fenced.admin, Server(fenced.admin.desk, user))
+def _unlimited(bounded: BoundedOperator) -> BoundedOperator:
+    user = f"{bounded.install.release}-almighty"
+    return BoundedOperator(bounded.install, bounded.admin, Server(bounded.admin.target, user))
 
 
 @pytest.fixture
-def almighty(fenced: Fenced) -> Fenced:
-    """An operator beside it with every right there is, so that only the fence can refuse."""
-    return _almighty(fenced)
+def unlimited(bounded: BoundedOperator) -> BoundedOperator:
+    """An operator with every right, so that only the policies can refuse."""
+    return _unlimited(bounded)
 
 
 @pytest.fixture
 def foreign(server: Server, namespace: str) -> str:
-    """Where a service account is that is not the operator's."""
+    """The path of a service account that is not the operator's."""
     may(server.create(_named("ServiceAccount", "foreign"), namespace))
     return _namespace(namespace, "/serviceaccounts/foreign")
 
 
 @pytest.mark.scenario("E119")
 def test_outside_the_operator_writes_nothing(
-    almighty: Fenced, namespace: str, foreign: str
+    unlimited: BoundedOperator, namespace: str, foreign: str
 ) -> None:
-    """With all rights the operator still cannot write into namespaces that are not its own."""
-    operator = almighty.operator
-    may_not(FENCE, operator.create(_named("ConfigMap", "x"), namespace))
+    """Even with all rights it cannot write into namespaces that are not its own."""
+    operator = unlimited.operator
+    may_not(OPERATOR_POLICY, operator.create(_named("ConfigMap", "x"), namespace))
     inside = binding(MANAGER_NAME, "admin", operator.user)
-    may_not(FENCE, operator.create(inside, "kube-system"))
-    may_not(FENCE, operator.create(binding("x", "admin", "y", kind="ClusterRoleBinding")))
-    may_not(FENCE, operator.delete(foreign))
-    may_not(FENCE, operator.merge(foreign, {"metadata": {"annotations": {"a": "b"}}}))
+    may_not(OPERATOR_POLICY, operator.create(inside, "kube-system"))
+    may_not(OPERATOR_POLICY, operator.create(binding("x", "admin", "y", kind="ClusterRoleBinding")))
+    may_not(OPERATOR_POLICY, operator.delete(foreign))
+    may_not(OPERATOR_POLICY, operator.merge(foreign, {"metadata": {"annotations": {"a": "b"}}}))
 
 
 @pytest.mark.scenario("E119")
-def test_no_token_of_a_foreign_account(almighty: Fenced, foreign: str) -> None:
-    """A subresource is a write too: no token of somebody else's service account."""
-    wish = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    may_not(FENCE, almighty.operator.post(f"{foreign}/token", wish))
-    may(almighty.admin.post(f"{foreign}/token", wish))
+def test_no_token_of_a_foreign_account(unlimited: BoundedOperator, foreign: str) -> None:
+    """A subresource is a write too: no token of another service account."""
+    token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    may_not(OPERATOR_POLICY, unlimited.operator.post(f"{foreign}/token", token_request))
+    may(unlimited.admin.post(f"{foreign}/token", token_request))
 
 
 @pytest.mark.scenario("E119")
-def test_only_marked_namespaces_are_touched(almighty: Fenced, namespace: str) -> None:
-    """A namespace is made with the uid, changed and deleted only with it, and keeps it."""
-    operator = almighty.operator
+def test_only_labeled_namespaces_are_written(unlimited: BoundedOperator, namespace: str) -> None:
+    """A namespace is created with the uid, changed and deleted only with it, and keeps it."""
+    operator = unlimited.operator
     may_not(NAMESPACES, operator.create(_named("Namespace", f"{namespace}-b")))
-    may_not(NAMESPACES, operator.merge(_namespace(namespace), _labelled(a="b")))
+    may_not(NAMESPACES, operator.merge(_namespace(namespace), _labeled(a="b")))
     may_not(NAMESPACES, operator.delete(_namespace(namespace, "?dryRun=All")))
     own = f"{namespace}-e"
-    almighty.environment(own)
-    may(operator.merge(_namespace(own), _labelled(a="b")))
+    unlimited.environment(own)
+    may(operator.merge(_namespace(own), _labeled(a="b")))
     may_not(NAMESPACES, operator.merge(_namespace(own), _annotated("u-2")))
-    may_not(NAMESPACES, operator.merge(_namespace(own), _labelled(**{_LEVEL: "privileged"})))
+    may_not(NAMESPACES, operator.merge(_namespace(own), _labeled(**{_LEVEL: "privileged"})))
     may(operator.create(_named("ConfigMap", "windlass-inventory"), own))
     may(operator.delete(_namespace(own)))
 
 
-def test_what_is_its_own_stays_possible(almighty: Fenced, namespace: str) -> None:
-    """Own namespace, own kinds, events, reviews and objects of gateways pass the fence."""
-    operator, install = almighty.operator, almighty.install
+def test_writes_to_its_own_objects_are_allowed(unlimited: BoundedOperator, namespace: str) -> None:
+    """Own namespace, own kinds, events, reviews and objects of gateways pass the policy."""
+    operator, install = unlimited.operator, unlimited.install
     may(operator.create(_lease(install.lease), install.namespace))
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": "create", "resource": "pods"}},
     }
-    asked = operator.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-    may(asked)
-    assert asked.body["status"]["allowed"]
+    reviewed = operator.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    may(reviewed)
+    assert reviewed.body["status"]["allowed"]
     may(operator.create(_event(namespace, "windlass.dev/environments"), namespace))
-    may(almighty.admin.create(_sync(), namespace))
+    may(unlimited.admin.create(_sync(), namespace))
     site = f"/apis/sync.ignition.io/v1alpha1/namespaces/{namespace}/ignitionsyncs/site"
     may(operator.merge(f"{site}/status", {"status": {"lastSyncRef": "main"}}))
     may(operator.merge(site, {"metadata": {"finalizers": ["ignition-sync.io/finalizer"]}}))
@@ -236,14 +236,14 @@ def _account(namespace: str, name: str = "default") -> dict[str, str]:
 
 
 @pytest.mark.scenario("E119")
-def test_rights_are_passed_on_to_agents_alone(fenced: Fenced, namespace: str) -> None:
-    """With the generated rights: no Role over Secrets, in kube-system or here, and to nobody."""
-    operator = fenced.operator
+def test_rights_are_passed_on_to_agents_alone(bounded: BoundedOperator, namespace: str) -> None:
+    """Generated rights: no Role for Secrets, here or in kube-system, and for no one else."""
+    operator = bounded.operator
     agent, secrets = f"ignition-sync-{namespace}", {"resources": ["secrets"], "verbs": ["get"]}
     wide: dict[str, Any] = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
-    for place in ("kube-system", namespace):
-        may(operator.create(_role(agent, _rule()), place))
-        may(operator.create(_bound(agent, agent, _account(place)), place, dry=True))
+    for in_namespace in ("kube-system", namespace):
+        may(operator.create(_role(agent, _rule()), in_namespace))
+        may(operator.create(_bound(agent, agent, _account(in_namespace)), in_namespace, dry=True))
         for rule in (
             _rule() | secrets,
             _rule("get", resources=["configmaps", "secrets"]),
@@ -251,30 +251,35 @@ def test_rights_are_passed_on_to_agents_alone(fenced: Fenced, namespace: str) ->
             _rule("delete"),
             wide,
         ):
-            may_not(FENCE, operator.create(_role("ignition-sync-r", rule), place, dry=True))
+            may_not(
+                OPERATOR_POLICY,
+                operator.create(_role("ignition-sync-r", rule), in_namespace, dry=True),
+            )
             both = _role("ignition-sync-r", _rule(), rule)
-            may_not(FENCE, operator.create(both, place, dry=True))
+            may_not(OPERATOR_POLICY, operator.create(both, in_namespace, dry=True))
         for subject in (
             rbac.user_subject("mallory"),
             {"kind": "Group", "apiGroup": cluster_roles.RBAC_GROUP, "name": "system:authenticated"},
             _account("default"),
         ):
-            given = _bound(agent, agent, _account(place), subject)
-            may_not(FENCE, operator.create(given, place, dry=True))
+            given = _bound(agent, agent, _account(in_namespace), subject)
+            may_not(OPERATOR_POLICY, operator.create(given, in_namespace, dry=True))
         may(
-            operator.delete(f"/apis/{cluster_roles.RBAC_GROUP}/v1/namespaces/{place}/roles/{agent}")
+            operator.delete(
+                f"/apis/{cluster_roles.RBAC_GROUP}/v1/namespaces/{in_namespace}/roles/{agent}"
+            )
         )
-    may_not(FENCE, operator.create(_role("r", _rule()), namespace))
+    may_not(OPERATOR_POLICY, operator.create(_role("r", _rule()), namespace))
     elsewhere = _bound(agent, "view", _account(namespace), of="ClusterRole")
-    may_not(FENCE, _almighty(fenced).operator.create(elsewhere, namespace))
+    may_not(OPERATOR_POLICY, _unlimited(bounded).operator.create(elsewhere, namespace))
 
 
 @pytest.mark.scenario("E119")
-def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
-    """With every right: no foreign name, content or subresource, neither here nor at home."""
-    operator, admin, install = almighty.operator, almighty.admin, almighty.install
+def test_each_kind_is_bounded(unlimited: BoundedOperator, namespace: str) -> None:
+    """With every right: no foreign name, content or subresource, here or in its own namespace."""
+    operator, admin, install = unlimited.operator, unlimited.admin, unlimited.install
     own, home = f"{namespace}-e", install.namespace
-    almighty.environment(own)
+    unlimited.environment(own)
     manager, applier = install.environment_manager_role, install.environment_applier_role
     itself = rbac.user_subject(operator.user)
     release = _named("Secret", "windlass-release-chart") | {"type": "catalyst.dev/release.v1"}
@@ -323,20 +328,20 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
         (_event(namespace, "kubelet"), namespace),
         (_sync(), namespace),
     ]
-    for document, place in allowed:
-        may(operator.create(document, place, dry=True))
-    for document, place in refused:
-        may_not(FENCE, operator.create(document, place, dry=True))
-    wish = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    for place in (own, home):
-        eventually(lambda p=place: admin.get(_default(p)).accepted, "the account is there")
-        may_not(FENCE, operator.post(f"{_default(place)}/token", wish))
-    may_not(FENCE, operator.merge(_default(own), {"automountServiceAccountToken": True}))
+    for document, in_namespace in allowed:
+        may(operator.create(document, in_namespace, dry=True))
+    for document, in_namespace in refused:
+        may_not(OPERATOR_POLICY, operator.create(document, in_namespace, dry=True))
+    token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    for in_namespace in (own, home):
+        eventually(lambda p=in_namespace: admin.get(_default(p)).accepted, "the account is there")
+        may_not(OPERATOR_POLICY, operator.post(f"{_default(in_namespace)}/token", token_request))
+    may_not(OPERATOR_POLICY, operator.merge(_default(own), {"automountServiceAccountToken": True}))
     may(operator.merge(_default(own), {"automountServiceAccountToken": False}))
     may(admin.create(_sync(), namespace))
     site = f"/apis/sync.ignition.io/v1alpha1/namespaces/{namespace}/ignitionsyncs/site"
-    may_not(FENCE, operator.merge(site, {"spec": {"paused": True}}))
-    may_not(FENCE, operator.delete(site))
+    may_not(OPERATOR_POLICY, operator.merge(site, {"spec": {"paused": True}}))
+    may_not(OPERATOR_POLICY, operator.delete(site))
     may(admin.create(_policy("foreign"), own))
     policies = f"/apis/networking.k8s.io/v1/namespaces/{own}/networkpolicies"
     may(operator.delete(f"{policies}/foreign"))
@@ -344,18 +349,18 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
 
 
 @pytest.mark.scenario("E119")
-def test_of_its_own_pods_only_the_leader_label_may_change(almighty: Fenced) -> None:
-    """No other label, value, annotation or finalizer, no spec, and no pod of somebody else."""
-    operator, admin, install = almighty.operator, almighty.admin, almighty.install
+def test_of_its_own_pods_only_the_leader_label_may_change(unlimited: BoundedOperator) -> None:
+    """No other label, value, annotation or finalizer, no spec, and no other pod."""
+    operator, admin, install = unlimited.operator, unlimited.admin, unlimited.install
     own, foreign = (_namespace(install.namespace, f"/pods/{name}") for name in ("own", "foreign"))
     kept: dict[str, Any] = {"labels": install.labels | {"app": "x"}, "annotations": {"a": "b"}}
     may(admin.create(_pod("own", **kept), install.namespace))
     may(admin.create(_pod("foreign", labels={"app": "x"}), install.namespace))
     for role in ("leader", None):
-        may(operator.merge(own, _labelled(role=role)))
-        may_not(FENCE, operator.merge(foreign, _labelled(role=role, app=None)))
-    may_not(FENCE, operator.merge(foreign, _labelled(role="leader")))
-    may_not(FENCE, operator.merge(foreign, _labelled(role="leader", **install.labels)))
+        may(operator.merge(own, _labeled(role=role)))
+        may_not(OPERATOR_POLICY, operator.merge(foreign, _labeled(role=role, app=None)))
+    may_not(OPERATOR_POLICY, operator.merge(foreign, _labeled(role="leader")))
+    may_not(OPERATOR_POLICY, operator.merge(foreign, _labeled(role="leader", **install.labels)))
     for change in (
         {"labels": {"role": "follower"}},
         {"labels": {"role": "leader", "leader": "true"}},
@@ -367,11 +372,11 @@ def test_of_its_own_pods_only_the_leader_label_may_change(almighty: Fenced) -> N
         {"finalizers": ["windlass.dev/x"]},
         {"ownerReferences": [_owner()]},
     ):
-        may_not(FENCE, operator.merge(own, {"metadata": change}))
+        may_not(OPERATOR_POLICY, operator.merge(own, {"metadata": change}))
     image = {"spec": {"containers": [{"name": "x", "image": "mine"}]}}
-    may_not(FENCE, operator.strategic(own, image))
-    may_not(FENCE, operator.delete(own))
-    may_not(FENCE, operator.create(_pod("new", labels=install.labels), install.namespace))
+    may_not(OPERATOR_POLICY, operator.strategic(own, image))
+    may_not(OPERATOR_POLICY, operator.delete(own))
+    may_not(OPERATOR_POLICY, operator.create(_pod("new", labels=install.labels), install.namespace))
 
 
 def _owner() -> dict[str, str]:
@@ -379,9 +384,11 @@ def _owner() -> dict[str, str]:
 
 
 @pytest.mark.scenario("E119")
-def test_of_the_webhook_configuration_only_the_address_may_change(almighty: Fenced) -> None:
-    """Where it calls is the operator's; what it hears and what a fault means is not."""
-    operator, name = almighty.operator, almighty.install.webhook_configuration
+def test_of_the_webhook_configuration_only_the_address_may_change(
+    unlimited: BoundedOperator,
+) -> None:
+    """The operator sets where it calls; not which requests it matches or what a fault means."""
+    operator, name = unlimited.operator, unlimited.install.webhook_configuration
     hook = {
         "name": "changes.windlass.dev",
         "admissionReviewVersions": ["v1"],
@@ -398,9 +405,11 @@ def test_of_the_webhook_configuration_only_the_address_may_change(almighty: Fenc
         ],
     }
     api_version = "admissionregistration.k8s.io/v1"
-    made = _named("ValidatingWebhookConfiguration", name, api_version) | {"webhooks": [hook]}
-    may_not(FENCE, operator.create(made, dry=True))
-    may(almighty.admin.create(made))
+    configuration = _named("ValidatingWebhookConfiguration", name, api_version) | {
+        "webhooks": [hook]
+    }
+    may_not(OPERATOR_POLICY, operator.create(configuration, dry=True))
+    may(unlimited.admin.create(configuration))
     path = f"/apis/{api_version}/validatingwebhookconfigurations/{name}"
     moved = hook | {"clientConfig": {"url": "https://127.0.0.1:9/y"}}
     may(operator.merge(path, {"webhooks": [moved]}))
@@ -409,9 +418,9 @@ def test_of_the_webhook_configuration_only_the_address_may_change(almighty: Fenc
         {"rules": [hook["rules"][0] | {"resources": ["*/*"], "apiGroups": ["*"]}]},
         {"matchConditions": [{"name": "x", "expression": "true"}]},
     ):
-        may_not(FENCE, operator.merge(path, {"webhooks": [hook | change]}))
-    may_not(FENCE, operator.delete(path))
-    may(almighty.admin.delete(path))
+        may_not(OPERATOR_POLICY, operator.merge(path, {"webhooks": [hook | change]}))
+    may_not(OPERATOR_POLICY, operator.delete(path))
+    may(unlimited.admin.delete(path))
 
 
 def _default(namespace: str) -> str:
@@ -427,35 +436,35 @@ def _pod(name: str, **metadata: Any) -> dict[str, Any]:
     return document | {"metadata": {"name": name, **metadata}}
 
 
-def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:
-    """Not even an administrator sets the marks, at creation, later or through a side door."""
-    admin, place = fenced.admin, _namespace(namespace)
-    may_not(MARKS, admin.create(_marked(f"{namespace}-m", "u-9")))
-    may_not(MARKS, admin.merge(place, _labelled(**{NAMESPACE_TYPE: ENVIRONMENT_TYPE})))
-    may_not(MARKS, admin.merge(place, _labelled(**{ENVIRONMENT_UID: "u-9"})))
-    may_not(MARKS, admin.merge(place, _annotated("u-9")))
-    may_not(MARKS, admin.merge(f"{place}/status", _annotated("u-9")))
-    may(admin.merge(place, _labelled(mine="1")))
+def test_only_the_operator_labels_a_namespace(bounded: BoundedOperator, namespace: str) -> None:
+    """Not even an administrator sets the labels, at creation, later or by a subresource."""
+    admin, path = bounded.admin, _namespace(namespace)
+    may_not(LABEL_POLICY, admin.create(_marked(f"{namespace}-m", "u-9")))
+    may_not(LABEL_POLICY, admin.merge(path, _labeled(**{NAMESPACE_TYPE: ENVIRONMENT_TYPE})))
+    may_not(LABEL_POLICY, admin.merge(path, _labeled(**{ENVIRONMENT_UID: "u-9"})))
+    may_not(LABEL_POLICY, admin.merge(path, _annotated("u-9")))
+    may_not(LABEL_POLICY, admin.merge(f"{path}/status", _annotated("u-9")))
+    may(admin.merge(path, _labeled(mine="1")))
 
 
-def test_marks_may_be_taken_away(fenced: Fenced, namespace: str) -> None:
-    """People may work on a marked namespace and unmark it; then the operator leaves it alone."""
+def test_labels_may_be_removed(bounded: BoundedOperator, namespace: str) -> None:
+    """Users may work on a labeled namespace and unlabel it; then the operator may not write."""
     own = f"{namespace}-m"
-    admin, place = fenced.admin, _namespace(own)
-    fenced.environment(own)
-    may(admin.merge(place, _labelled(mine="1")))
-    may(admin.merge(place, _annotated(None)))
-    may_not(NAMESPACES, fenced.operator.delete(place))
-    may_not(MARKS, admin.merge(place, _annotated("u-1")))
+    admin, path = bounded.admin, _namespace(own)
+    bounded.environment(own)
+    may(admin.merge(path, _labeled(mine="1")))
+    may(admin.merge(path, _annotated(None)))
+    may_not(NAMESPACES, bounded.operator.delete(path))
+    may_not(LABEL_POLICY, admin.merge(path, _annotated("u-1")))
 
 
 @pytest.mark.scenario("E120")
-def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -> None:
+def test_the_rights_suffice_for_an_environment(bounded: BoundedOperator, namespace: str) -> None:
     """With nothing but the generated rights: namespace, bindings, policies, a bundle."""
-    own, install, operator = f"{namespace}-e", fenced.install, fenced.operator
-    fenced.environment(own)
+    own, install, operator = f"{namespace}-e", bounded.install, bounded.operator
+    bounded.environment(own)
     account = f"system:serviceaccount:{own}:{APPLIER_NAME}"
-    applier = operator.playing(account)
+    applier = operator.impersonating(account)
     may(operator.apply(binding(MANAGER_NAME, install.environment_manager_role, operator.user), own))
     given = _bound(
         APPLIER_NAME,
@@ -482,7 +491,7 @@ def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -
         f"system:serviceaccount:{namespace}:{APPLIER_NAME}",
         "admin",
     ):
-        may_not("cannot impersonate", operator.playing(other).get(pods))
+        may_not("cannot impersonate", operator.impersonating(other).get(pods))
     may_not("not currently held", operator.create(binding("x", "admin", "y"), own))
     may(operator.delete(_namespace(own)))
 
@@ -496,13 +505,13 @@ def _deployment() -> dict[str, Any]:
     return _named("Deployment", "web", "apps/v1") | {"spec": spec}
 
 
-def test_the_rights_suffice_for_gateways(fenced: Fenced, namespace: str) -> None:
+def test_the_rights_suffice_for_gateways(bounded: BoundedOperator, namespace: str) -> None:
     """The Role of agents can be made without a right to escalate, and not a wider one."""
-    operator, name = fenced.operator, "ignition-sync-agent-site"
+    operator, name = bounded.operator, "ignition-sync-agent-site"
     may(operator.apply(_role(name, _rule()), namespace))
     may(operator.apply(_bound(name, name, _account(namespace)), namespace))
     wider = _role(name, _rule("get", "list", resources=["secrets"]))
     may_not("not currently held", operator.apply(wider, namespace))
-    may_not(FENCE, operator.create(_named("ConfigMap", "other"), namespace))
+    may_not(OPERATOR_POLICY, operator.create(_named("ConfigMap", "other"), namespace))
     may_not("forbidden", operator.get(_namespace(namespace, "/secrets")))
     may_not("forbidden", operator.delete(_namespace(namespace, "/pods/x")))
