@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures and hooks of every test."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ hypothesis.settings.load_profile("windlass")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep looptime from making an event loop in tests that have none; nobody would close it."""
+    """Keep looptime from creating an event loop in tests that have none; it would not be closed."""
     del config
     asyncio.set_event_loop(None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that would start a cluster without saying so; skip those that cannot run."""
+    """Refuse tests that would start a cluster without its marker; skip those that cannot run."""
     _skip_where_no_node_can_run(items)
     silent = [
         item.nodeid
@@ -70,7 +70,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _settle_memory() -> None:
-    """Let the collector look at what tests make, not again and again at all that was loaded."""
+    """Let the collector examine what tests create, not everything that was loaded."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(5000)
@@ -81,11 +81,14 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Fail the test that leaves something open, not whichever runs when that is collected."""
     yield
     left: list[str] = []
-    told, sys.unraisablehook = sys.unraisablehook, lambda about: left.append(repr(about.exc_value))
+    previous_hook, sys.unraisablehook = (
+        sys.unraisablehook,
+        lambda about: left.append(repr(about.exc_value)),
+    )
     try:
         gc.collect()
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = previous_hook
     if left:
         pytest.fail(f"{item.nodeid} left to the garbage collector: {left}", pytrace=False)
 
@@ -95,8 +98,8 @@ def cluster() -> Iterator[LocalCluster]:
     """The control plane that this run shares; only for tests marked `cluster`."""
     from tests.support.cluster import control_plane as support
 
-    with support.running() as desk:
-        yield desk
+    with support.running() as running_cluster:
+        yield running_cluster
 
 
 @pytest.fixture(scope="session")
@@ -104,8 +107,8 @@ def node_cluster() -> Iterator[LocalCluster]:
     """The cluster with a node that this run shares; only for tests marked `cluster`, `node`."""
     from tests.support.cluster import node as support
 
-    with support.running("node") as desk:
-        yield desk
+    with support.running("node") as running_cluster:
+        yield running_cluster
 
 
 @pytest.fixture(scope="session")
@@ -113,8 +116,8 @@ def quiet_cluster() -> Iterator[LocalCluster]:
     """A control plane without an operator, for tests that run parts of one themselves."""
     from tests.support.cluster import control_plane as support
 
-    with support.running("quiet") as desk:
-        yield desk
+    with support.running("quiet") as running_cluster:
+        yield running_cluster
 
 
 @pytest.fixture

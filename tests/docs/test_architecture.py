@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is what the code is: rooms, walks, pure modules and every name."""
+"""ARCHITECTURE.md matches the code: rooms, walks, pure modules and every name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _sentence(package: Path) -> str:
     return docstring
 
 
-def test_every_room_stands_in_the_table_with_its_own_sentence() -> None:
+def test_every_room_is_in_the_table_with_its_own_sentence() -> None:
     """A room that is added, removed or renamed must appear in the map."""
     rooms = {
         path.parent.name: path.parent for path in (_ROOT / "src/windlass").glob("*/__init__.py")
@@ -51,7 +51,7 @@ def test_rows_are_the_layers_that_the_linter_checks() -> None:
 
 
 def test_every_package_has_one_sentence() -> None:
-    """It says what the folder is about; a room that needs an `and` is two rooms."""
+    """It describes the folder; a room that needs an `and` is two rooms."""
     for init in _files("__init__.py"):
         sentence = _sentence(init.parent)
         assert sentence[-1] in ".?", init
@@ -143,7 +143,7 @@ def _is_covered(module: str, contract: set[str]) -> bool:
     return any(".".join(parts[:length]) in contract for length in range(1, len(parts) + 1))
 
 
-def test_what_calls_itself_pure_is_proven_to_be() -> None:
+def test_modules_marked_pure_are_in_the_contract() -> None:
     """A docstring that ends with `Pure.` and the contract of the linter name the same modules."""
     settings = tomllib.loads((_ROOT / "pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]

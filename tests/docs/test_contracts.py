@@ -13,20 +13,20 @@ tests/fixtures/contracts in the same commit: python -m tests.support.repository.
 """
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A program of its own: all modules and their sources would stay in this process."""
-    command = [sys.executable, "-m", *words]
+    command = [sys.executable, "-m", *arguments]
     return subprocess.run(command, cwd=contracts.ROOT, capture_output=True, text=True, timeout=240)
 
 
-def test_contracts_are_what_their_golden_files_say() -> None:
-    """Moving and renaming code changes no name that stands outside of it."""
+def test_contracts_equal_their_golden_files() -> None:
+    """Moving and renaming code changes no name that is used outside of it."""
     done = _run("tests.support.repository.contracts", "--check")
     assert done.returncode == 0, f"{done.stdout}{done.stderr}{_ADVICE}"
 
 
 def test_every_golden_file_is_compared() -> None:
-    """A file that nobody compares would only seem to hold something."""
+    """A file that no test compares would protect nothing."""
     assert sorted(file.stem for file in contracts.GOLDEN.iterdir()) == contracts.NAMES
 
 

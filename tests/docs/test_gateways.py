@@ -1,4 +1,4 @@
-"""What docs/gateways.md says about pods is what the code reads."""
+"""What docs/gateways.md documents about pods is what the code reads."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_every_annotation_of_a_pod_is_described() -> None:
     assert rows == read == gateway_pod.KNOWN_ANNOTATIONS
 
 
-def test_the_sidecar_is_one_that_works() -> None:
-    """Its name, variables and mounts are those that the agent and the controller look for."""
+def test_the_example_sidecar_is_valid() -> None:
+    """Its name, variables and mounts are those that the agent and the controller read."""
     pod = _example()
     assert pod["metadata"]["annotations"][f"{ANNOTATION_PREFIX}inject"] == "true"
     (sidecar,) = pod["spec"]["initContainers"]

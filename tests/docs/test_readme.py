@@ -1,4 +1,4 @@
-"""What README.md shows is what there is."""
+"""README.md matches the repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_two_commands_are_targets_of_the_makefile() -> None:
         assert named <= targets, f"{document}: {named - targets}"
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     """Relative links of the documents exist."""
     for document in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", (_ROOT / document).read_text()):
@@ -34,7 +34,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_every_page_is_in_the_list_of_documents() -> None:
-    """A page that nothing leads to is read by nobody, and a link that leads nowhere by no one."""
+    """Every page is linked, and every link has a page."""
     docs = _ROOT / "docs"
     linked = set(re.findall(r"\]\(([^)#:]+)\)", (docs / "README.md").read_text()))
     pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - {"README.md"}
@@ -54,10 +54,12 @@ def test_the_example_is_valid() -> None:
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"windlass ((?:dev )?[a-z]+)", _README))))
 def test_every_command_of_the_readme_answers_help(command: str) -> None:
     """Commands that the README names can be run."""
-    words = command.split()
+    arguments = command.split()
     known = {"agent", "check", "controller", "dev", "gateway", "mirror", "run"}
-    if words[0] not in known:
+    if arguments[0] not in known:
         return
     program = Path(sys.executable).with_name("windlass")
-    done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [program, *arguments, "--help"], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ def _declared() -> list[type[table.MetricTable]]:
 
 
 def test_every_kind_has_a_page() -> None:
-    """A kind without a page cannot be used by anybody but its author."""
+    """A kind without a page is not usable."""
     pages = {page.stem for page in (_ROOT / "docs/reference").glob("*.md")}
     assert {kind.name.lower() for kind in KINDS} <= {page.lower() for page in pages}
 

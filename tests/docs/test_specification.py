@@ -34,13 +34,13 @@ def test_every_statement_that_is_cited_is_defined() -> None:
 
 
 def test_every_scenario_that_a_test_carries_is_defined() -> None:
-    """A marker with an id that nobody knows proves nothing."""
+    """A marker with an undefined id proves nothing."""
     unknown = _carried(lambda name: name not in _SCENARIOS)
     assert not unknown, _listed(unknown)
 
 
 def test_no_planned_scenario_has_a_test() -> None:
-    """Whoever builds a planned thing removes its mark."""
+    """Implementing a planned scenario removes its mark."""
     planned = {each.identifier for each in _DEFINITIONS if each.planned}
     proven = _carried(lambda name: name in planned)
     assert not proven, _listed(proven)
@@ -64,6 +64,6 @@ def _name(file: Path) -> str:
 
 
 def _listed(places: Mapping[str, Iterable[str]]) -> str:
-    """One line for each id, with where it stands."""
+    """One line for each id, with its files."""
     names = sorted(places, key=specification.order)
     return "\n".join(f"{name}: {', '.join(sorted(places[name]))}" for name in names)

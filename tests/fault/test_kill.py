@@ -73,7 +73,7 @@ def test_a_kill_at_any_side_effect_leads_to_the_same_files(
     run.configure()
     operator.spawn({"WINDLASS_FAILPOINTS": f"{failpoint}=kill@{2 if failpoint in _LATER else 1}"})
     run.run_steps(lambda number: not operator.is_alive or run.is_in_git(number))
-    assert operator.wait_dead() == -9, "killed at the failpoint"
+    assert operator.wait_for_exit() == -9, "killed at the failpoint"
     operator.spawn()
     eventually(lambda: run.tree() == reference, "the files of the reference run", seconds=60.0)
     history.assert_sound(run.mirrored)

@@ -116,5 +116,5 @@ def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
     admin = api_user(mirrored, "admin", "windlass-system")
     assert f"_{leader.pid}_" in admin.get("lease", "windlass-leader")["spec"]["holderIdentity"]
     (tmp_path / "go").write_bytes(b"x")
-    assert leader.wait_dead() == 0
+    assert leader.wait_for_exit() == 0
     assert not admin.get("lease", "windlass-leader")["spec"].get("holderIdentity")

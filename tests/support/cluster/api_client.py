@@ -31,7 +31,7 @@ _connections: dict[tuple[LocalCluster, str], Connection] = {}
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """What the API server answered."""
+    """A response of the API server."""
 
     status: int
     text: str

@@ -33,14 +33,14 @@ def name(suffix: str = "") -> str:
 
 
 def prepare() -> None:
-    """Have the programs at hand before any test's clock runs: a first build takes minutes."""
+    """Provide the programs before any test's timeout starts: a first build takes minutes."""
     stream = sys.__stderr__
     assert stream is not None
     provider.provide_tools(None, LineReporter(stream))
 
 
 def remove_leftovers() -> None:
-    """End the clusters of test runs that are no more."""
+    """Remove the clusters of test runs that have ended."""
     for cluster_name in directories.cluster_names():
         match = _OURS.fullmatch(cluster_name)
         if match and not Path(f"/proc/{match[1]}").exists():
@@ -51,7 +51,7 @@ def remove_leftovers() -> None:
 def running(
     suffix: str = "", *, extra_api_server_args: tuple[str, ...] = ()
 ) -> Iterator[LocalCluster]:
-    """A control plane of this run that is gone afterwards, whatever happened to it."""
+    """A control plane of this run, removed afterwards whatever happened to it."""
     chosen = name(suffix)
     try:
         yield cluster.up(chosen, extra_api_server_args=extra_api_server_args)

@@ -1,4 +1,4 @@
-"""Runs `windlass dev` as a user would, and finds what a cluster leaves behind."""
+"""Runs `windlass dev` as a user would, and finds leftovers of a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kill(pid: int) -> None:
 
 
 def wait_for_exit(pid: int) -> None:
-    """Wait until `pid` is dead; reaping it is its parent's business."""
+    """Wait until `pid` has exited; its parent reaps it."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -38,7 +38,7 @@ def wait_for_exit(pid: int) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether `pid` runs; a zombie does not."""
+    """Whether `pid` is running; a zombie is not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -47,7 +47,7 @@ def is_alive(pid: int) -> bool:
 
 
 def find_leftovers(name: str) -> list[str]:
-    """Everything that shows there was a cluster `name`: files, locks, processes."""
+    """All traces of a cluster `name`: files, locks, processes."""
     directory = directories.cluster_directory(name)
     files = [str(path) for path in (directory, directories.lock_file(name)) if path.exists()]
     return files + [f"process {pid}" for pid in find_pids(directory)]

@@ -1,4 +1,4 @@
-"""Clusters with a node, an image for their pods, and what a node may not leave behind."""
+"""Clusters with a node, an image for their pods, and traces that a node must not leave behind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("mnt", "net"
 
 
 def prepare() -> None:
-    """Have the programs at hand before any test's clock runs."""
+    """Provide the programs before any test's timeout starts."""
     stream = sys.__stderr__
     assert stream is not None
     progress = LineReporter(stream)
@@ -66,7 +66,7 @@ def prepare() -> None:
 
 @contextlib.contextmanager
 def running(suffix: str) -> Iterator[LocalCluster]:
-    """A cluster with a node and an image, gone afterwards whatever happened to it."""
+    """A cluster with a node and an image, removed afterwards whatever happened to it."""
     chosen = support.name(suffix)
     try:
         yield _start_cluster(chosen)
@@ -118,14 +118,14 @@ def load_image(local_cluster: LocalCluster, *, kubectl: bool = True) -> None:
 
 
 def kubectl(local_cluster: LocalCluster, *arguments: str) -> str:
-    """What kubectl prints, as administrator."""
+    """The output of kubectl, as administrator."""
     done = try_kubectl(local_cluster, *arguments)
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
 
 
 def try_kubectl(local_cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What became of a call that may fail."""
+    """The result of a kubectl call that may fail."""
     return subprocess.run(
         [local_cluster.kubectl, "--kubeconfig", local_cluster.admin_kubeconfig, *arguments],
         capture_output=True,
@@ -148,7 +148,7 @@ def pod(name: str, script: str) -> dict[str, Any]:
 
 
 def run_pod(local_cluster: LocalCluster, namespace: str, name: str, script: str) -> None:
-    """Make a pod and wait until it runs."""
+    """Create a pod and wait until it runs."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     made = local_cluster.api.request(path, method="POST", body=pod(name, script))
     assert made.ok, made
@@ -162,18 +162,18 @@ def run_pod(local_cluster: LocalCluster, namespace: str, name: str, script: str)
 
 
 def exec_in_pod(local_cluster: LocalCluster, namespace: str, name: str, script: str) -> str:
-    """What `script` prints in a pod."""
+    """The output of `script` in a pod."""
     return kubectl(local_cluster, "exec", "-n", namespace, name, "--", "sh", "-c", script)
 
 
 def fetch_command(address: str, port: int, path: str = "/") -> str:
-    """A shell line that prints what a web server answers; busybox's own client crashes."""
+    """A shell line that prints the response of a web server; busybox's own client crashes."""
     return f"printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {address} {port}"
 
 
 @dataclass(frozen=True)
 class NodeTraces:
-    """What of a node could be seen on the machine."""
+    """Traces of a node on the machine."""
 
     processes: frozenset[str]
     mounts: frozenset[str]
@@ -185,7 +185,7 @@ class NodeTraces:
     """Files and settings that all nodes share; None while there are other nodes."""
 
     def more_than(self, before: NodeTraces) -> dict[str, frozenset[Any]]:
-        """What is there now and was not before, as far as both times could be seen."""
+        """Traces that exist now and did not before, as far as both times could be read."""
         pairs = {
             field.name: (getattr(self, field.name), getattr(before, field.name))
             for field in fields(self)

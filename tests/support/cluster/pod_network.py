@@ -34,7 +34,7 @@ class PodNetwork:
     file: Path
 
     def reaches(self, address: str, port: int, protocol: str = "TCP") -> bool:
-        """Whether a server at `address` answers."""
+        """Whether a server at `address` responds."""
         if protocol == "UDP":
             return self._is_echoed(address, port)
         with self.socket(socket.SOCK_STREAM) as caller:
@@ -56,7 +56,7 @@ class PodNetwork:
                 return False
 
     def socket(self, kind: socket.SocketKind) -> socket.socket:
-        """A socket in here."""
+        """A socket in this network."""
         with ThreadPoolExecutor(max_workers=1) as pool:
             return pool.submit(_create_socket, self.file, kind).result()
 
@@ -86,7 +86,7 @@ class PodNetwork:
 
 
 def run_pod(cluster: LocalCluster, namespace: str, name: str, **changes: Any) -> PodNetwork:
-    """Run a pod that only waits, with labels or ports of its own; its network."""
+    """Run a pod that only waits, with labels or ports of its own; returns its network."""
     body = nodes.pod(name, changes.get("script", "sleep 3600"))
     body["metadata"]["labels"] = changes.get("labels", {})
     body["spec"]["containers"][0]["ports"] = changes.get("ports", [])
@@ -112,7 +112,7 @@ def network_of_pod(cluster: LocalCluster, namespace: str, name: str) -> PodNetwo
 
 
 def pod_processes(uid: str, *, running: str = "") -> list[int]:
-    """The processes of a pod; with `running` those whose program is called so."""
+    """The processes of a pod; with `running` those of that program."""
     pids: list[int] = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -124,7 +124,7 @@ def pod_processes(uid: str, *, running: str = "") -> list[int]:
 
 
 def _file(uid: str) -> Path:
-    """The network of the process that lives as long as its pod; others come and go."""
+    """The network of the process that lives as long as its pod."""
     waiting = eventually(lambda: pod_processes(uid, running="pause"), f"the sandbox of {uid}")
     return Path(f"/proc/{waiting[0]}/ns/net")
 

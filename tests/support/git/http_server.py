@@ -1,4 +1,4 @@
-"""Real git servers on loopback for tests: smart HTTP in a thread, ssh where sshd is there."""
+"""Real git servers on loopback for tests: smart HTTP in a thread, ssh where sshd is installed."""
 
 from __future__ import annotations
 

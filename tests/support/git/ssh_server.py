@@ -20,7 +20,7 @@ _SERVICES = frozenset({"git-upload-pack", "git-receive-pack"})
 
 @dataclass
 class RunningSshServer:
-    """A running server: `key` may log in, `known_hosts` is the truth."""
+    """A running server: `key` may log in, `known_hosts` has its host key."""
 
     root: Path
     port: int
@@ -43,16 +43,16 @@ class _Server(asyncssh.SSHServer):
 
 
 async def _serve(process: asyncssh.SSHServerProcess[bytes], root: Path) -> None:
-    """Run the git service that was asked for, on a repository below `root`."""
-    words = shlex.split(process.command or "")
-    if len(words) != 2 or words[0] not in _SERVICES:
+    """Run the requested git service on a repository below `root`."""
+    arguments = shlex.split(process.command or "")
+    if len(arguments) != 2 or arguments[0] not in _SERVICES:
         process.stderr.write(b"only git is served here\n")
         process.exit(1)
         return
     child = await asyncio.create_subprocess_exec(
         "git",
-        words[0].removeprefix("git-"),
-        str(root / words[1].lstrip("/")),
+        arguments[0].removeprefix("git-"),
+        str(root / arguments[1].lstrip("/")),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 
 
 def config_map(name: str, namespace: str, **data: str) -> Object:
-    """A ConfigMap as one would write it."""
+    """A ConfigMap manifest."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -75,12 +75,12 @@ async def collect_until_changed(
 
 
 def object_name(item: Observed) -> str:
-    """What the observed object is called."""
+    """The name of the observed object."""
     return str(json.loads(item.object)["metadata"]["name"])
 
 
 def changes_to(items: list[ReflectorEvent], *names: str) -> list[Observed]:
-    """What was seen of these objects; controllers put others into every namespace."""
+    """The observed changes of these objects; controllers create others in every namespace."""
     seen = (item for item in items if isinstance(item, Observed))
     return [item for item in seen if object_name(item) in names]
 
@@ -96,7 +96,7 @@ def snapshot_count(items: list[ReflectorEvent]) -> int:
 
 
 def live_names(items: list[ReflectorEvent]) -> set[str]:
-    """The objects of the last complete snapshot and what came after it."""
+    """The objects of the last complete snapshot and the changes after it."""
     live: set[str] = set()
     fresh: set[str] = set()
     for item in items:

@@ -31,14 +31,14 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 @dataclass(frozen=True)
 class RunningWebhook:
-    """A listening webhook and the authority that vouches for it."""
+    """A listening webhook and the authority that signed its certificate."""
 
     url: str
     authority: bytes
 
 
 class RejectingApp:
-    """Refuses admission requests where `refuses` says so, and allows all others."""
+    """Refuses admission requests if `refuses` returns true, and allows all others."""
 
     def __init__(self, refuses: Callable[[AdmissionRequest], bool]) -> None:
         self.asked = 0

@@ -86,7 +86,7 @@ class ProxyResponse:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDrop:
-    """The connection ends: before an answer, or after so many bytes of a body."""
+    """The connection ends: before a response, or after so many bytes of a body."""
 
     after_bytes: int | None = None
 
@@ -131,7 +131,7 @@ class WatchProxy:
         self._accepts_plain_only = False
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._asked: WeakKeyDictionary[asyncio.Task[Any], ProxiedRequest] = WeakKeyDictionary()
+        self._requests: WeakKeyDictionary[asyncio.Task[Any], ProxiedRequest] = WeakKeyDictionary()
         self.seen: list[ProxiedRequest] = []
 
     # What a test says.
@@ -166,7 +166,7 @@ class WatchProxy:
     def close_streams(self, when: Matcher = lambda _: True) -> None:
         """Cut every connection that is open now for such a request."""
         for task in self._tasks:
-            if (seen := self._asked.get(task)) is not None and when(seen):
+            if (seen := self._requests.get(task)) is not None and when(seen):
                 task.cancel()
 
     async def quiet(self) -> None:
@@ -185,7 +185,7 @@ class WatchProxy:
         return f"{'https' if self._authority else 'http'}://127.0.0.1:{port}"
 
     def write_kubeconfig(self, path: Path) -> Path:
-        """A kubeconfig that leads through the proxy."""
+        """A kubeconfig that goes through the proxy."""
         cluster: dict[str, object] = {"server": self.server}
         if self._authority is not None:
             authority = path.with_suffix(".ca.crt")
@@ -246,7 +246,7 @@ class WatchProxy:
         seen, headers, body = _parse_request(head), _headers(head), b""
         self.seen.append(seen)
         if (task := asyncio.current_task()) is not None:
-            self._asked[task] = seen
+            self._requests[task] = seen
         if length := int(headers.get("content-length", "0")):
             body = await reader.readexactly(length)
         action = self._action(seen)

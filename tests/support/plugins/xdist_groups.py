@@ -58,13 +58,13 @@ def group(file: str) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long groups first; all else stays as random as it is."""
-    items.sort(key=lambda item: _place(_group_of(item.nodeid)))
+    """Put the long groups first; the rest stays in random order."""
+    items.sort(key=lambda item: _position(_group_of(item.nodeid)))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End what a group shared after its last test: an idle cluster costs the others time."""
+    """End what a group shared after its last test: an idle cluster costs time."""
     here = _group_of(item.nodeid)
     if nextitem is not None and _shares(here) and _group_of(nextitem.nodeid) != here:
         # pytest knows no public way to end the fixtures of a session before its end.
@@ -73,7 +73,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Hand out whole groups, in their order."""
+    """Distribute whole groups, in their order."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
@@ -92,7 +92,7 @@ def _shares(name: str) -> bool:
     return not name.endswith(".py")
 
 
-def _place(name: str) -> tuple[int, str]:
+def _position(name: str) -> tuple[int, str]:
     if name in _SLOWEST:
         return _SLOWEST.index(name), ""
     if not _shares(name):

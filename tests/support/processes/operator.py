@@ -59,14 +59,14 @@ class Operator:
         self.metrics_port = free_port()
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start and wait until it is ready and, where wanted, can prove authors."""
+        """Start and wait until it is ready and, if configured, can prove authors."""
         self.spawn(environment)
         eventually(self._is_ready, "readiness", seconds=60.0)
         if self._authors:
             self.await_provable()
 
     def await_provable(self) -> None:
-        """Wait until no lost call is in reach: a test before may have cut admission off."""
+        """Wait until no record gap is recent: an earlier test may have cut admission off."""
         proves = "windlass_mirror_authors_provable"
         eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
@@ -123,16 +123,16 @@ class Operator:
         lines = [line for line in self.metrics().splitlines() if line.startswith(name)]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
-    def wait_dead(self, seconds: float = 30.0) -> int:
+    def wait_for_exit(self, seconds: float = 30.0) -> int:
         assert self._process is not None, "the operator was started"
         return self._process.wait(seconds)
 
     def kill(self) -> None:
-        """SIGKILL: what a power cut looks like."""
+        """SIGKILL, as in a power cut."""
         self._signal(signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM and wait for a clean end."""
+        """SIGTERM and wait for a clean exit."""
         self._signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
@@ -142,7 +142,7 @@ class Operator:
     def _signal(self, number: int) -> None:
         if self._process is not None and self._process.poll() is None:
             self.signal(number)
-            self.wait_dead()
+            self.wait_for_exit()
 
 
 def free_port() -> int:
@@ -155,14 +155,14 @@ def free_port() -> int:
         1,
         taken=(),
         ceiling=ports.first_ephemeral_port(),
-        is_free=_is_taken_now,
+        is_free=_reserve_port,
         rng=random.Random(),
     )
     return port
 
 
-def _is_taken_now(port: int) -> bool:
-    """Whether `port` was free and is ours from now on."""
+def _reserve_port(port: int) -> bool:
+    """Reserve `port`; whether it was free."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
         try:
             lock.bind(f"\0windlass-test-port-{port}")
@@ -179,7 +179,7 @@ def _is_taken_now(port: int) -> bool:
 def running_operator(
     cluster: LocalCluster, directory: Path, *flags: str, authors: bool = True, forked: bool = True
 ) -> Iterator[Operator]:
-    """An operator that is gone afterwards."""
+    """An operator that is ended afterwards."""
     directory.mkdir(parents=True, exist_ok=True)
     operator = Operator(cluster, directory, *flags, authors=authors, forked=forked)
     try:

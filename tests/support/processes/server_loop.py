@@ -29,7 +29,7 @@ class ServerLoop:
 
 @contextlib.contextmanager
 def server_loop() -> Iterator[ServerLoop]:
-    """A loop that runs, and that has closed all that was opened in it afterwards."""
+    """A running loop; everything that was opened in it is closed afterwards."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -42,7 +42,7 @@ Starting = Callable[[Sequence[str], Mapping[str, str], Path], StartedProcess]
 
 
 class ForkedProcess:
-    """A forked process, with the face of `subprocess.Popen`."""
+    """A forked process, with the interface of `subprocess.Popen`."""
 
     def __init__(self, process: multiprocessing.process.BaseProcess) -> None:
         assert process.pid is not None
@@ -65,7 +65,7 @@ class ForkedProcess:
 
 
 def start(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> StartedProcess:
-    """Start `windlass` with these arguments; all it prints is added to `log`."""
+    """Start `windlass` with these arguments; its output is appended to `log`."""
     return _fork(arguments, environment, Path.cwd(), (log, log))
 
 
@@ -101,7 +101,7 @@ def start_executable(
     *,
     command: Sequence[str] = (COMMAND,),
 ) -> StartedProcess:
-    """The same from the very beginning, as a shell does it; `command` may stand in for it."""
+    """The same from a new interpreter, as a shell does it; `command` may replace it."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [*command, *arguments],

@@ -130,7 +130,7 @@ def keys() -> Iterator[str]:
 
 def names() -> Iterator[str]:
     """Texts with a dash, dot, slash or at sign and without blanks, that no other topic has."""
-    reached = {sources().template(*place) for place in _failpoints()}
+    reached = {sources().template(*position) for position in _failpoints()}
     # A name of two parts may also be a domain, like windlass.dev.
     imported = {name for name in sources().modules if name.count(".") > 1}
     elsewhere = {*reached, *keys(), *imported}
@@ -156,7 +156,7 @@ def groups() -> Iterator[str]:
 
 
 def messages() -> Iterator[str]:
-    """Templates of commit messages, their trailers, the lines of claims, what hides a secret."""
+    """Templates of commit messages, their trailers, the lines of claims, redaction markers."""
     return (text.encode("unicode_escape").decode() for text in _matching(_MESSAGE))
 
 
@@ -183,7 +183,7 @@ def commands() -> Iterator[str]:
 
 
 def exit_codes() -> Iterator[str]:
-    """Arguments of what ends a process; of a choice both."""
+    """Arguments of calls that end a process; of a conditional both."""
     for module in sources().modules.values():
         for call in calls(module, *_EXITS):
             yield from (
@@ -230,7 +230,7 @@ def present(name: str) -> frozenset[str]:
 
 
 def present_formats() -> frozenset[str]:
-    """Of each document in its golden file the lines of the class that is most like it."""
+    """For each document in its golden file the lines of the class that is most similar."""
     shapes = document_shapes.struct_shapes({module.__name__ for module in modules()})
     documents: dict[str, set[str]] = {}
     for line in golden(FORMATS):
@@ -295,7 +295,7 @@ def _classes() -> Iterator[type[Any]]:
 
 
 def _parameter_types(kind: type[Any]) -> list[Any]:
-    """Types of the parameters with which a class is made; none where they are not told."""
+    """Types of the parameters with which a class is created; none if not annotated."""
     if not inspect.isfunction(kind.__init__):
         return []
     try:
@@ -330,19 +330,21 @@ def _below(command: Command) -> Mapping[str, Command]:
 
 
 def _parameter(parameter: Any) -> str:
-    """An option by its flags; an argument without its name, which nobody writes."""
+    """An option by its flags; an argument without its name, which users do not type."""
     is_option = parameter.param_type_name == "option"
-    told = [",".join((*parameter.opts, *parameter.secondary_opts)) if is_option else "ARGUMENT"]
-    told += [f"variable={parameter.envvar}"] if parameter.envvar else []
-    told += ["required"] if parameter.required else []
-    told += ["repeated"] if getattr(parameter, "multiple", False) else []
+    annotated = [
+        ",".join((*parameter.opts, *parameter.secondary_opts)) if is_option else "ARGUMENT"
+    ]
+    annotated += [f"variable={parameter.envvar}"] if parameter.envvar else []
+    annotated += ["required"] if parameter.required else []
+    annotated += ["repeated"] if getattr(parameter, "multiple", False) else []
     default = getattr(parameter.default, "value", parameter.default)
-    told += [f"default={default}"] if default not in (None, "", False) else []
-    return " ".join(told)
+    annotated += [f"default={default}"] if default not in (None, "", False) else []
+    return " ".join(annotated)
 
 
 def _log_aliases(module: Module) -> Iterator[str]:
-    """Names that were given a method of a logger, as in `say = log.warning`."""
+    """Names that were assigned a method of a logger, as in `say = log.warning`."""
     for node in ast.walk(module.tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

@@ -59,7 +59,7 @@ def _lines(path: str, info: inspect.Type, above: tuple[type, ...]) -> Iterator[s
             yield from _options(path, info)
             for place, field in enumerate(info.fields):
                 inner = f"{path}.{place if info.array_like else field.encode_name}"
-                yield f"{inner} {_word(field.type)}{_default(field)}"
+                yield f"{inner} {_type_name(field.type)}{_default(field)}"
                 yield from _lines(inner, field.type, (*above, kind))
         case inspect.UnionType(types=types):
             for each in types:
@@ -71,7 +71,7 @@ def _lines(path: str, info: inspect.Type, above: tuple[type, ...]) -> Iterator[s
 
 
 def _item(path: str, info: inspect.Type, above: tuple[type, ...]) -> Iterator[str]:
-    yield f"{path} {_word(info)}"
+    yield f"{path} {_type_name(info)}"
     yield from _lines(path, info, above)
 
 
@@ -86,13 +86,13 @@ def _options(path: str, info: inspect.StructType) -> Iterator[str]:
     yield from (f"{path or '.'} {option}" for option, holds in options.items() if holds)
 
 
-def _word(info: inspect.Type) -> str:
-    """A type without what is inside of it."""
+def _type_name(info: inspect.Type) -> str:
+    """A type without its parameters."""
     match info:
         case inspect.StructType():
             return "array" if info.array_like else "object"
         case inspect.UnionType(types=types):
-            return "|".join(sorted(map(_word, types)))
+            return "|".join(sorted(map(_type_name, types)))
         case inspect.LiteralType(values=values):
             return "|".join(sorted(json.dumps(value) for value in values))
         case inspect.EnumType(cls=kind):

@@ -70,8 +70,8 @@ class Sources:
                 parts = [HOLE if side is None else side for side in sides]
                 return _joined(parts) if known else None
             case ast.Name() | ast.Attribute() if steps < _MOST_STEPS:
-                found = self.constant(module, node)
-                return self.template(*found, steps + 1) if found is not None else None
+                matches = self.constant(module, node)
+                return self.template(*matches, steps + 1) if matches is not None else None
         return None
 
     def variants(self, module: Module, node: ast.expr) -> Iterator[str]:
@@ -119,14 +119,14 @@ class Sources:
 
 
 def calls(module: Module, *names: str) -> Iterator[ast.Call]:
-    """Every call in a module of something whose last name is one of `names`."""
+    """Every call in a module of a function whose last name is one of `names`."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and _last_name(node.func) in names:
             yield node
 
 
 def keys_read(module: Module) -> Iterator[ast.expr]:
-    """What a module takes from mappings, by brackets or by `get`."""
+    """The keys that a module reads from mappings, by brackets or by `get`."""
     for node in ast.walk(module.tree):
         match node:
             case ast.Subscript(slice=key):
@@ -136,7 +136,7 @@ def keys_read(module: Module) -> Iterator[ast.expr]:
 
 
 def grouped(module: Module) -> Iterator[Sequence[ast.expr]]:
-    """Expressions that stand together in one mapping, one `Literal` or one constant."""
+    """Expressions that are together in one mapping, one `Literal` or one constant."""
     for node in ast.walk(module.tree):
         match node:
             case ast.Dict(keys=keys):
@@ -156,7 +156,7 @@ def grouped(module: Module) -> Iterator[Sequence[ast.expr]]:
 
 
 def _passed(module: Module, value: ast.expr) -> Iterator[ast.expr]:
-    """What callers in the same module pass for a value, where that is a parameter."""
+    """The values that callers in the same module pass for a parameter."""
     function = _enclosing_function(module, value)
     if function is None or not isinstance(value, ast.Name):
         return
@@ -171,11 +171,11 @@ def _passed(module: Module, value: ast.expr) -> Iterator[ast.expr]:
 
 def _enclosing_function(module: Module, node: ast.AST) -> Function | None:
     """The innermost function around a node."""
-    found = None
+    matches = None
     for function in ast.walk(module.tree):
         if isinstance(function, Function) and any(inner is node for inner in ast.walk(function)):
-            found = function
-    return found
+            matches = function
+    return matches
 
 
 def _parsed(folder: Path, file: Path) -> Module:
@@ -197,18 +197,18 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    found: dict[str, ast.expr] = {}
+    matches: dict[str, ast.expr] = {}
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                found[name] = value
+                matches[name] = value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                found[name] = value
-    return found
+                matches[name] = value
+    return matches
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Children whose texts mean something to somebody else than a reader of the source."""
+    """Children whose texts are used by more than readers of the source."""
     match node:
         case ast.Expr(value=ast.Constant()):
             return
@@ -242,7 +242,7 @@ def _has_text(node: ast.AST) -> bool:
 
 
 def _operands(node: ast.AST) -> Iterator[ast.AST]:
-    """What stands in the holes of a text."""
+    """The expressions in the placeholders of a text."""
     match node:
         case ast.JoinedStr(values=values):
             yield from (value.value for value in values if isinstance(value, ast.FormattedValue))

@@ -137,7 +137,7 @@ def cells(row: str) -> list[str]:
 
 
 def cited_statements(text: str) -> set[str]:
-    """The statement ids that a text names, without the names of standards."""
+    """The statement ids that a text cites, without the names of standards."""
     return {name for name in _CITED.findall(text) if name.partition("-")[0] not in STANDARDS}
 
 

@@ -56,7 +56,7 @@ def choices(
 def _reader(
     columns: Sequence[Sequence[Any]],
 ) -> tuple[int, Callable[[bytes], list[tuple[Any, ...]]]]:
-    """How many bytes a row has, and what turns bytes into rows; rest bytes are no row."""
+    """How many bytes a row has, and a function from bytes to rows; remaining bytes are no row."""
     ends, width = [], 0
     for column in columns:
         start, width = width, width + max(1, ((len(column) - 1).bit_length() + 7) // 8)
@@ -100,7 +100,7 @@ def values_of_json(
 
 
 def substitute_numbers(shape: Any, leaves: Sequence[Any], names: Sequence[str] = ()) -> Any:
-    """A value with its numbers exchanged: a leaf or a name is the one that has that number."""
+    """A value with its numbers replaced: a leaf or a name is the one that has that number."""
     if isinstance(shape, list):
         return [substitute_numbers(inner, leaves, names) for inner in shape]
     if isinstance(shape, dict):
@@ -116,7 +116,7 @@ def substitute_numbers(shape: Any, leaves: Sequence[Any], names: Sequence[str] =
 def _tokens(
     leaves: Sequence[Any], names: Sequence[Any], max_size: int
 ) -> st.SearchStrategy[list[tuple[Any, ...]]]:
-    """What is put where: a third of it opens a list or a map, or closes the innermost."""
+    """What goes where: a third of it opens a list or a map, or closes the innermost."""
     each = max(1, len(leaves) // 6)
     things = [*leaves, *[OPEN_LIST, OPEN_MAP, CLOSE] * each]
     return rows(names, things, max_size=max_size, usual=6)

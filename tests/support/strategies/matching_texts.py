@@ -68,7 +68,7 @@ def _character(told: Any, source: Iterator[int]) -> str:
 
 
 def _other(excluded: list[int], source: Iterator[int]) -> str:
-    """Any character but these: a usual one for most bytes."""
+    """Any character but these: a common one for most bytes."""
     first = next(source)
     number = first if first < 224 else int.from_bytes((next(source), next(source)))
     return "a" if number in excluded or 0xD800 <= number < 0xE000 else chr(number)
