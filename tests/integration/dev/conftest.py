@@ -1,4 +1,4 @@
-"""A control plane that the tests of this folder share and may hurt."""
+"""A control plane that the tests of this folder share and may damage."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def victim() -> Iterator[LocalCluster]:
         assert up.returncode == 0, up.stderr
         assert up.stdout.startswith("https://127.0.0.1:")
         assert "is ready at" in up.stderr
-        found = local_cluster.get_cluster(name)
-        yield found
-        now = cluster_state.load_state(found.directory)
+        victim_cluster = local_cluster.get_cluster(name)
+        yield victim_cluster
+        now = cluster_state.load_state(victim_cluster.directory)
         assert now is not None
         commands.kill(now.processes[components.API_SERVER].pid)
         assert cluster.down(name)

@@ -1,4 +1,4 @@
-"""Tests of bringing control planes up, breaking them and taking them down."""
+"""Starting control planes, damaging them and removing them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def doomed(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a control plane that the test brings up and down itself."""
+    """The name of a control plane that the test starts and removes itself."""
     name = support.name(f"d{abs(hash(request.node.name)) % 10**8}")
     yield name
     control_plane.down(name)
@@ -42,9 +42,9 @@ def _pids(name: str) -> dict[str, int]:
     return {component: process.pid for component, process in now.processes.items()}
 
 
-def _kubectl(desk: LocalCluster, config: Path, *arguments: str) -> str:
+def _kubectl(local: LocalCluster, config: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [desk.kubectl, "--kubeconfig", config, *arguments],
+        [local.kubectl, "--kubeconfig", config, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -53,10 +53,10 @@ def _kubectl(desk: LocalCluster, config: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_life_with_many_deaths(doomed: str, victim: LocalCluster) -> None:
-    """A whole life, by the commands a person types: each goes on where the last was killed."""
-    for place in ("dev.found.after", "dev.spawn.kube-apiserver.after"):
-        _killed_at(place, "up", doomed)
+def test_a_cluster_survives_kills_of_its_commands(doomed: str, victim: LocalCluster) -> None:
+    """A full life cycle, by the commands a user types: each continues where the last was killed."""
+    for failpoint_name in ("dev.found.after", "dev.spawn.kube-apiserver.after"):
+        _killed_at(failpoint_name, "up", doomed)
     server = _two_take_turns(doomed)
     assert server.startswith("https://127.0.0.1:")
     # No twin of what the killed ones had started.
@@ -73,26 +73,26 @@ def test_a_life_with_many_deaths(doomed: str, victim: LocalCluster) -> None:
     _end_in_pieces(doomed)
 
 
-def _killed_at(place: str, command: str, name: str) -> None:
-    killed = commands.run(command, "--name", name, WINDLASS_FAILPOINTS=f"{place}=kill")
+def _killed_at(failpoint_name: str, command: str, name: str) -> None:
+    killed = commands.run(command, "--name", name, WINDLASS_FAILPOINTS=f"{failpoint_name}=kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 
 
 def _two_take_turns(name: str) -> str:
-    """What two `up` at once print: the second waits for the first and finds its work done."""
+    """The output of two `up` at once: the second waits for the first and finds its work done."""
     with ThreadPoolExecutor() as pool:
-        said = list(pool.map(lambda _: commands.run("up", "--name", name), range(2)))
-    assert [one.returncode for one in said] == [0, 0]
-    assert said[0].stdout == said[1].stdout
-    for words in ("is ready at", "is running at"):
-        assert sum(words in one.stderr for one in said) == 1
-    return said[0].stdout
+        outputs = list(pool.map(lambda _: commands.run("up", "--name", name), range(2)))
+    assert [one.returncode for one in outputs] == [0, 0]
+    assert outputs[0].stdout == outputs[1].stdout
+    for message in ("is ready at", "is running at"):
+        assert sum(message in one.stderr for one in outputs) == 1
+    return outputs[0].stdout
 
 
 def _assert_running(name: str) -> None:
-    found = json.loads(commands.run("status", "--name", name, "-o", "json").stdout)
-    rows = found["clusters"][0]["components"]
-    assert found["clusters"][0]["ready"]
+    reported = json.loads(commands.run("status", "--name", name, "-o", "json").stdout)
+    rows = reported["clusters"][0]["components"]
+    assert reported["clusters"][0]["ready"]
     assert [row["state"] for row in rows] == ["running"] * 3
     assert all(row["rssBytes"] > 10**6 and row["port"] > 1024 for row in rows)
     assert len(commands.find_pids(directories.cluster_directory(name))) == 3
@@ -109,7 +109,7 @@ def _assert_apart(*both: LocalCluster) -> None:
 
 
 def _end_in_pieces(name: str) -> None:
-    """Half an end is finished by the next one, and nothing is left to a third."""
+    """A killed `down` is finished by the next one, and nothing is left to a third."""
     _killed_at("dev.end.kube-apiserver.after", "down", name)
     assert commands.find_pids(directories.cluster_directory(name)) == [_pids(name)["etcd"]]
     _killed_at("dev.remove.before", "down", name)
@@ -121,7 +121,7 @@ def _end_in_pieces(name: str) -> None:
 
 
 def test_up_again_changes_nothing(victim: LocalCluster) -> None:
-    """A running cluster is told, not touched."""
+    """A running cluster is reported, not changed."""
     before = _pids(victim.name)
     again = commands.run("up", "--name", victim.name)
     assert "is running at" in again.stderr
@@ -143,7 +143,7 @@ def test_default_namespace_is_usable_at_once(victim: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("component", components.START_ORDER)
-def test_up_repairs_what_died(victim: LocalCluster, component: str) -> None:
+def test_up_restarts_dead_components(victim: LocalCluster, component: str) -> None:
     """Only the dead component is started again, on its old port, with its data."""
     with support.fresh_namespace(victim) as namespace:
         before = _pids(victim.name)
@@ -159,7 +159,7 @@ def test_up_repairs_what_died(victim: LocalCluster, component: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "failpoint_name",
     [
         "dev.found.before",
         "dev.found.after",
@@ -169,15 +169,15 @@ def test_up_repairs_what_died(victim: LocalCluster, component: str) -> None:
         "dev.spawn.kube-apiserver.after",
     ],
 )
-def test_down_after_up_was_killed(doomed: str, place: str) -> None:
-    """Not even a process that nobody recorded is left."""
-    _killed_at(place, "up", doomed)
+def test_down_after_up_was_killed(doomed: str, failpoint_name: str) -> None:
+    """Unrecorded processes are ended as well."""
+    _killed_at(failpoint_name, "up", doomed)
     assert commands.run("down", "--name", doomed).returncode == 0
     assert commands.find_leftovers(doomed) == []
 
 
 def test_down_without_etcd(doomed: str) -> None:
-    """What is dead already does not keep the rest alive."""
+    """A dead component does not keep the rest running."""
     _killed_at("dev.record.kube-apiserver.after", "up", doomed)
     commands.kill(_pids(doomed)[components.ETCD])
     assert commands.run("down", "--name", doomed).returncode == 0
@@ -185,7 +185,7 @@ def test_down_without_etcd(doomed: str) -> None:
 
 
 def test_directory_without_state_is_leftovers(doomed: str) -> None:
-    """A damaged state file is no reason to give up."""
+    """A damaged state file does not stop `down`."""
     directories.ensure_private(directories.cluster_directory(doomed))
     (directories.cluster_directory(doomed) / "state.json").write_text('{"name": ')
     assert control_plane.down(doomed)
@@ -199,7 +199,7 @@ def _has_open(pid: int, path: Path) -> bool:
     return False
 
 
-def test_bystanders_survive_down(doomed: str) -> None:
+def test_unrelated_processes_survive_down(doomed: str) -> None:
     """Reading a log does not make a process part of the cluster."""
     directories.ensure_private(directories.cluster_directory(doomed))
     log = directories.cluster_directory(doomed) / "etcd.log"
@@ -215,8 +215,8 @@ def test_bystanders_survive_down(doomed: str) -> None:
         bystander.wait()
 
 
-def test_kubeconfig_is_a_person(victim: LocalCluster) -> None:
-    """The lines of `env` give kubectl the identity that was asked for, and our kubectl."""
+def test_a_kubeconfig_has_the_requested_identity(victim: LocalCluster) -> None:
+    """The lines of `env` give kubectl that identity, and our kubectl."""
     lines = commands.run(
         "env", "--name", victim.name, "--user", "alice", "--group", "dev", "--group", "ops"
     ).stdout
@@ -234,7 +234,7 @@ def test_kubeconfig_is_a_person(victim: LocalCluster) -> None:
     assert {"dev", "ops"} <= set(who["groups"])
 
 
-def test_administrator_is_the_default_person(victim: LocalCluster) -> None:
+def test_administrator_is_the_default_identity(victim: LocalCluster) -> None:
     """Without a user `env` points at the administrator's kubeconfig."""
     lines = commands.run("env", "--name", victim.name).stdout
     assert f"KUBECONFIG={victim.admin_kubeconfig}" in lines
@@ -253,14 +253,14 @@ def test_different_identities_have_different_files(victim: LocalCluster) -> None
     assert {path.resolve().parent for path in paths} == {victim.directory / "users"}
 
 
-def test_kubeconfig_is_marked(victim: LocalCluster, tmp_path: Path) -> None:
-    """The mark survives the file, and a foreign file has none."""
+def test_a_kubeconfig_has_its_marker(victim: LocalCluster, tmp_path: Path) -> None:
+    """The marker survives the file, and a foreign file has none."""
     mark = kubeconfig.read_extension(victim.user_kubeconfig("alice"))
     assert mark == kubeconfig.ClusterExtension(victim.name, "127.0.0.1")
     assert kubeconfig.read_extension(tmp_path / "absent") is None
 
 
-def test_mark_survives_kubectl(victim: LocalCluster) -> None:
+def test_the_marker_survives_kubectl(victim: LocalCluster) -> None:
     """People switch namespaces with kubectl, which rewrites the file."""
     path = victim.user_kubeconfig("editor")
     _kubectl(victim, path, "config", "set-context", "--current", "--namespace=other")
@@ -296,17 +296,17 @@ def test_etcd_may_be_shared(victim: LocalCluster, doomed: str) -> None:
 
 
 def _last_argument(name: str) -> str:
-    """What the API server was told last, once it is one."""
+    """The last argument of the API server, once it runs."""
     pid = _pids(name)["kube-apiserver"]
     return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2].decode()
 
 
-def _keys(desk: LocalCluster, prefix: str) -> int:
+def _keys(local: LocalCluster, prefix: str) -> int:
     """How many keys there are under `prefix` in a cluster's etcd."""
     end = f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
     first, last = (base64.b64encode(text.encode()).decode() for text in (prefix, end))
     body = json.dumps({"key": first, "range_end": last, "count_only": True})
-    line = HTTPConnection(urlsplit(desk.etcd_url).netloc, timeout=10)
+    line = HTTPConnection(urlsplit(local.etcd_url).netloc, timeout=10)
     with contextlib.closing(line):
         line.request("POST", "/v3/kv/range", body)
         return int(json.load(line.getresponse()).get("count", 0))
@@ -324,7 +324,7 @@ def test_logs_show_every_component(victim: LocalCluster) -> None:
 
 
 def test_a_component_that_fails_is_quoted(doomed: str) -> None:
-    """The error carries the component's own words, and nothing is left after down."""
+    """The error has the component's own message, and nothing is left after down."""
     with pytest.raises(WindlassError, match="unknown flag"):
         control_plane.up(doomed, extra_api_server_args=["--no-such-flag"])
     control_plane.down(doomed)
@@ -332,7 +332,7 @@ def test_a_component_that_fails_is_quoted(doomed: str) -> None:
 
 
 def test_missing_cluster_is_explained() -> None:
-    """Each command that needs a cluster says how to get one."""
+    """Each command that needs a cluster names the command that creates one."""
     for arguments in (["env"], ["logs"]):
         done = commands.run(*arguments, "--name", support.name("absent"))
         assert (done.returncode, done.stdout) == (1, "")
@@ -341,7 +341,7 @@ def test_missing_cluster_is_explained() -> None:
 
 
 def test_leftovers_of_dead_test_runs_are_removed() -> None:
-    """A killed run leaves its clusters to the next one, which leaves living runs alone."""
+    """A killed run leaves its clusters to the next one, which keeps those of running ones."""
     dead = subprocess.Popen(["true"])
     dead.wait()
     orphan, living = f"test-{dead.pid}-x", support.name("living")

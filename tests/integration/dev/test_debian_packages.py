@@ -1,4 +1,4 @@
-"""Tests of unpacking packages, with stand-ins for apt and dpkg that fail on demand."""
+"""Unpacking packages, with replacements for apt and dpkg that fail on demand."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ def _cache() -> Path:
     return directories.cache_root() / "debian"
 
 
-def test_unpacked_once_with_what_it_needs(stage: Path) -> None:
-    """The second time nobody is asked, and nothing but the set is left in the cache."""
-    said = io.StringIO()
+def test_unpacked_once_with_its_dependencies(stage: Path) -> None:
+    """The second time apt is not run, and nothing but the set is left in the cache."""
+    progress_text = io.StringIO()
     for _ in range(2):
-        found = debian_packages.provide_packages("tool", ["tool"], LineReporter(said))
-    assert said.getvalue().count("done in") == 1
-    assert debian_packages.find_unpacked("tool") == found
+        provided = debian_packages.provide_packages("tool", ["tool"], LineReporter(progress_text))
+    assert progress_text.getvalue().count("done in") == 1
+    assert debian_packages.find_unpacked("tool") == provided
     assert [path.name for path in _cache().iterdir()] == ["tool"]
-    script = (found / "run" / "tool").read_text()
-    assert f'exec "{found}/usr/sbin/tool"' in script
-    assert f'LD_LIBRARY_PATH="{found}/usr/lib/some-machine"' in script
+    script = (provided / "run" / "tool").read_text()
+    assert f'exec "{provided}/usr/sbin/tool"' in script
+    assert f'LD_LIBRARY_PATH="{provided}/usr/lib/some-machine"' in script
     calls = (stage / "calls").read_text()
     assert "download libtool tool" in calls
     assert "update" not in calls
 
 
-def test_stale_lists_are_refreshed_in_a_place_of_our_own(
+def test_stale_lists_are_refreshed_in_our_own_directory(
     stage: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine's lists are not written to."""
@@ -82,8 +82,8 @@ def test_stale_lists_are_refreshed_in_a_place_of_our_own(
     assert [path.name for path in _cache().iterdir()] == ["tool"]
 
 
-def test_a_package_that_is_nowhere_is_named(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With apt's own words, and nothing under its final name."""
+def test_a_missing_package_is_named(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With apt's own message, and nothing under its final name."""
     monkeypatch.setenv("ABSENT", "1")
     with pytest.raises(
         WindlassError, match=r"Debian packages tool; install them: .*Unable to locate"
@@ -92,8 +92,8 @@ def test_a_package_that_is_nowhere_is_named(stage: Path, monkeypatch: pytest.Mon
     assert debian_packages.find_unpacked("tool") is None
 
 
-def test_other_systems_are_told_to_install(stage: Path) -> None:
-    """Where there is no apt there is nothing to ask."""
+def test_other_systems_get_an_instruction_to_install(stage: Path) -> None:
+    """Without apt nothing can be fetched."""
     (stage / "path" / "apt-get").unlink()
     with pytest.raises(WindlassError, match="this is not a Debian system"):
         debian_packages.provide_packages("tool", ["tool"], SilentReporter())

@@ -1,4 +1,4 @@
-"""The desk's git server with git's own backend behind it."""
+"""The development git server with git's own backend behind it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tests.support.processes.operator import eventually
 
 def _backends(root: Path) -> list[str]:
     """The children that work on repositories below `root`."""
-    found = []
+    children = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
         try:
             if f"GIT_PROJECT_ROOT={root}\0".encode() in environment.read_bytes():
-                found.append(environment.parent.name)
+                children.append(environment.parent.name)
         except OSError:
             continue
-    return found
+    return children
 
 
-def test_a_push_that_breaks_off_leaves_no_backend(tmp_path: Path) -> None:
-    """A body that ends too early ends its backend, which would read on for ever."""
+def test_an_aborted_push_leaves_no_backend(tmp_path: Path) -> None:
+    """A truncated body ends its backend, which would read on forever."""
     root = tmp_path / "srv"
     with running_git_server(root) as served:
         served.create("site", {"a": "b"})

@@ -1,4 +1,4 @@
-"""Tests of building, with a stand-in for Go that is fast and fails on demand."""
+"""Building programs, with a replacement for Go that is fast and fails on demand."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _ONE = [tools.KUBECTL]
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with a stand-in Go on PATH."""
+    """A cache with a replacement for Go on PATH."""
     write_script(tmp_path / "path" / "go", _GO)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     return tmp_path / "cache" / "bundle"
 
 
-def _failing_go(directory: Path, words: str) -> None:
-    body = f'test "$1" = version && echo go1.99 && exit 0; echo "{words}" >&2; exit 1'
+def _failing_go(directory: Path, output: str) -> None:
+    body = f'test "$1" = version && echo go1.99 && exit 0; echo "{output}" >&2; exit 1'
     write_script(directory.parent.parent / "path" / "go", body)
 
 
@@ -74,15 +74,15 @@ def test_killed_build_leaves_no_program(directory: Path) -> None:
     assert [path.name for path in directory.parent.iterdir()] == ["bundle"]
 
 
-def test_second_build_waits_and_says_for_whom(directory: Path) -> None:
+def test_a_second_build_waits_and_names_the_first(directory: Path) -> None:
     """Two builds never mix; the waiting one names the other's process."""
     directory.parent.mkdir(parents=True)
-    told = threading.Event()
+    signaled = threading.Event()
 
     class Watched(io.StringIO):
         def write(self, text: str) -> int:
             if "waiting" in text:
-                told.set()
+                signaled.set()
             return super().write(text)
 
     stream = Watched()
@@ -91,7 +91,7 @@ def test_second_build_waits_and_says_for_whom(directory: Path) -> None:
     )
     with file_lock.hold(directory.parent / "build.lock"):
         thread.start()
-        assert told.wait(10)
+        assert signaled.wait(10)
         assert not (directory / "kubectl").exists()
     thread.join(20)
     assert f"process {os.getpid()} is building" in stream.getvalue()
@@ -99,24 +99,24 @@ def test_second_build_waits_and_says_for_whom(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("output", "reason"),
     [
         ("dial tcp: lookup proxy.example: no such host", "NetworkUnreachable"),
         ("write /x: no space left on device", "DiskFull"),
         ("undefined: foo", "BuildFailed"),
     ],
 )
-def test_failed_build_says_what_to_do(directory: Path, words: str, reason: str) -> None:
-    """The cause is told apart, and no program appears."""
-    _failing_go(directory, words)
+def test_a_failed_build_names_the_remedy(directory: Path, output: str, reason: str) -> None:
+    """Causes are distinguished, and no program appears."""
+    _failing_go(directory, output)
     with pytest.raises(WindlassError) as caught:
         go_build.build_tools(_ONE, directory, SilentReporter())
     assert caught.value.reason == reason
     assert not (directory / "kubectl").exists()
 
 
-def test_credentials_in_what_go_says_are_not_repeated(directory: Path) -> None:
-    """A proxy address may hold a password."""
+def test_credentials_in_the_output_of_go_are_redacted(directory: Path) -> None:
+    """A proxy address may contain a password."""
     _failing_go(directory, "dial tcp https://me:hunter2@proxy.example: i/o timeout")
     with pytest.raises(WindlassError) as caught:
         go_build.build_tools(_ONE, directory, SilentReporter())
@@ -126,16 +126,16 @@ def test_credentials_in_what_go_says_are_not_repeated(directory: Path) -> None:
 def test_full_disk_is_noticed_before_the_build(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits minutes to learn that there is no room."""
+    """The error comes before minutes of building."""
     monkeypatch.setattr(go_build, "NEEDED_BYTES", 2**60)
     with pytest.raises(WindlassError, match=r"DiskFull.*XDG_CACHE_HOME"):
         go_build.build_tools(_ONE, directory, SilentReporter())
 
 
-def test_missing_go_says_what_to_do(
+def test_a_missing_go_names_the_remedies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: Path
 ) -> None:
-    """Without Go and without the package there are three ways out."""
+    """Without Go and without the package there are three."""
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
@@ -184,6 +184,6 @@ def _write_wheel(directory: Path, version: str, root: str) -> None:
     ],
 )
 def test_pins_and_table_agree(module: str, requirement: str) -> None:
-    """What we build is what we then accept."""
+    """Built versions are accepted ones."""
     go_mod = Path(tools.__file__).parent / "toolchain" / module / "go.mod"
     assert f"require {requirement}\n" in go_mod.read_text()

@@ -1,4 +1,4 @@
-"""Tests of what nodes change on the machine, on files that stand in for it."""
+"""What nodes change on the machine, on files that replace it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _as_before(stage: Path) -> bool:
 
 
 def test_one_node_leaves_the_machine_as_it_was(stage: Path) -> None:
-    """Settings are restored; what was made is removed, what was there stays; twice too."""
+    """Settings are restored; created files are removed, existing ones stay; twice too."""
     one = _cluster(stage, "one")
     machine.register_node(one)
     _start_kubelet(stage)
@@ -66,19 +66,19 @@ def test_one_node_leaves_the_machine_as_it_was(stage: Path) -> None:
     assert (stage / "there").is_dir()
 
 
-@pytest.mark.parametrize(("found", "meanwhile"), [("128", "1024"), ("4096", "4096")])
-def test_a_limit_is_raised_and_never_lowered(stage: Path, found: str, meanwhile: str) -> None:
+@pytest.mark.parametrize(("initial", "meanwhile"), [("128", "1024"), ("4096", "4096")])
+def test_a_limit_is_raised_and_never_lowered(stage: Path, initial: str, meanwhile: str) -> None:
     """Watches of all clusters count together, and many machines allow few."""
     one = _cluster(stage, "one")
-    _put(stage / "sys" / LIMIT, found)
+    _put(stage / "sys" / LIMIT, initial)
     machine.register_node(one)
     assert _settings(stage)[LIMIT] == meanwhile
     machine.unregister_node(one)
-    assert _settings(stage)[LIMIT] == found
+    assert _settings(stage)[LIMIT] == initial
 
 
 def test_settings_that_a_record_does_not_know_are_added(stage: Path) -> None:
-    """Another version may have begun it; what that one found stays."""
+    """Another version may have begun it; its initial values stay."""
     one, two = _cluster(stage, "one"), _cluster(stage, "two")
     known = machine.MachineRecord({"kernel/panic": "7"}, (), (str(one),))
     machine._save(known)
@@ -89,8 +89,8 @@ def test_settings_that_a_record_does_not_know_are_added(stage: Path) -> None:
     assert _settings(stage) == {**_settings(stage), "kernel/panic": "7", LIMIT: "128"}
 
 
-def test_the_last_of_two_undoes_what_the_first_one_found(stage: Path) -> None:
-    """Neither the order of leaving nor what the second one saw matters."""
+def test_the_last_of_two_restores_the_initial_state(stage: Path) -> None:
+    """Neither the order of removal nor the second one's initial values matter."""
     one, two = _cluster(stage, "one"), _cluster(stage, "two")
     machine.register_node(one)
     _start_kubelet(stage)
@@ -102,8 +102,8 @@ def test_the_last_of_two_undoes_what_the_first_one_found(stage: Path) -> None:
     assert _as_before(stage)
 
 
-def test_a_cluster_whose_directory_is_gone_keeps_nothing(stage: Path) -> None:
-    """Whoever removed it by hand does not leave the machine changed for ever."""
+def test_a_cluster_without_directory_keeps_nothing(stage: Path) -> None:
+    """A directory deleted by a user does not leave the machine changed forever."""
     one, two = _cluster(stage, "one"), _cluster(stage, "two")
     machine.register_node(one)
     machine.register_node(two)
@@ -113,8 +113,8 @@ def test_a_cluster_whose_directory_is_gone_keeps_nothing(stage: Path) -> None:
     assert _as_before(stage)
 
 
-def test_a_mount_point_that_somebody_uses_stays(stage: Path) -> None:
-    """A real kubelet may have come in the meantime."""
+def test_a_mount_point_in_use_stays(stage: Path) -> None:
+    """A real kubelet may have been started meanwhile."""
     one = _cluster(stage, "one")
     machine.register_node(one)
     (stage / "absent" / "somebody").touch()
@@ -123,7 +123,7 @@ def test_a_mount_point_that_somebody_uses_stays(stage: Path) -> None:
 
 
 def test_a_broken_record_is_removed(stage: Path) -> None:
-    """A writer that was killed leaves drafts, never a reason to fail."""
+    """A killed writer leaves drafts, never a reason to fail."""
     one = _cluster(stage, "one")
     (stage / "run").mkdir()
     (stage / "run" / ".nodes.json.draft").touch()

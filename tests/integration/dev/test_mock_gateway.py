@@ -1,4 +1,4 @@
-"""The mock gateway: its API, its modes, what it notices, and the command."""
+"""The mock gateway: its API, its modes, what it detects, and the command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gateway(data: Path) -> Iterator[RunningGateway]:
-    """A gateway that wants the token."""
+    """A gateway that requires the token."""
     with running_gateway(data, token=TOKEN) as running:
         yield running
 
@@ -51,7 +51,7 @@ def _status(gateway: RunningGateway, method: str = "GET", path: str = SCAN) -> i
 
 
 def _scan(gateway: RunningGateway, kind: str = "projects") -> dict[str, int]:
-    """Scan and wait for its end, as a careful caller does."""
+    """Scan and wait for its end."""
     path = f"/data/api/v1/scan/{kind}"
     before = json.loads(_get(gateway, path)[1])["lastScanTimestamp"]
     accepted = json.loads(request("POST", gateway.url + path, headers=HEADERS)[1])
@@ -83,14 +83,14 @@ def test_loaded_follows_scans_only(gateway: RunningGateway, data: Path) -> None:
 
 
 def test_runtime_store_and_links_are_not_read(gateway: RunningGateway, data: Path) -> None:
-    """The gateway's own store and links are nobody's resources."""
+    """The gateway's own store and links are not resources."""
     write_resource(data / "projects/.resources/ab", {"blob": b"1"})
     (data / "projects/line/link").symlink_to("/etc/hostname")
     assert not [path for path in gateway.rescan() if ".resources" in path or "link" in path]
 
 
 def test_pages(gateway: RunningGateway) -> None:
-    """The pages windlass looks at have their shapes."""
+    """The pages that windlass reads have their formats."""
     names = json.loads(_get(gateway, "/data/api/v1/projects/names")[1])
     assert names["items"] == [{"name": "line", "enabled": True}]
     assert json.loads(_get(gateway, "/data/api/v1/designers")[1])["items"] == []
@@ -128,7 +128,7 @@ def test_token(gateway: RunningGateway) -> None:
     ],
 )
 def test_modes(gateway: RunningGateway, mode: str, post: int, get: int, gwinfo: int) -> None:
-    """Every mode answers as its name says, and ends with the next one."""
+    """Every mode responds as its name says, and ends with the next one."""
     gateway.mode(mode)
     assert (_status(gateway, "POST"), _status(gateway)) == (post, get)
     assert _status(gateway, path="/system/gwinfo") == gwinfo
@@ -154,7 +154,7 @@ def test_never_completes_completes_later(gateway: RunningGateway) -> None:
 
 
 def test_refused(gateway: RunningGateway, data: Path) -> None:
-    """Nothing listens, the port stays ours, and coming back is a start."""
+    """Nothing listens, the port stays ours, and listening again is a start."""
     gateway.mode("refused")
     gateway.mode("refused")
     with pytest.raises(ConnectionRefusedError):
@@ -175,11 +175,11 @@ def test_stops_while_refused_and_while_scanning(data: Path) -> None:
 
 def test_commissioning_rewrites_permissions(gateway: RunningGateway, data: Path) -> None:
     """Security properties are reset in every collection that has them."""
-    place = data / "config/resources/core/ignition/security-properties"
-    write_resource(place, {"config.json": b'{"ours": true}'})
+    properties = data / "config/resources/core/ignition/security-properties"
+    write_resource(properties, {"config.json": b'{"ours": true}'})
     gateway.mode("commissioning")
-    assert b"ours" not in (place / "config.json").read_bytes()
-    assert "lastModification" in (place / "resource.json").read_text()
+    assert b"ours" not in (properties / "config.json").read_bytes()
+    assert "lastModification" in (properties / "resource.json").read_text()
     ping = json.loads(request("GET", gateway.url + "/StatusPing")[1])
     assert ping == {"state": "RUNNING", "details": "COMMISSIONING"}
 
@@ -197,7 +197,7 @@ def test_commissioning_rewrites_permissions(gateway: RunningGateway, data: Path)
     ],
 )
 def test_bad_modes_are_refused(gateway: RunningGateway, body: object) -> None:
-    """A mode that cannot mean anything changes nothing."""
+    """An invalid mode changes nothing."""
     status, text = request("POST", gateway.control_url + "/mode", body=body)
     assert status == 400
     assert text
@@ -205,7 +205,7 @@ def test_bad_modes_are_refused(gateway: RunningGateway, body: object) -> None:
 
 
 def test_torn_reads(gateway: RunningGateway, data: Path) -> None:
-    """Short files, missing files and files of another generation are noticed."""
+    """Short files, missing files and files of another generation are detected."""
     views = data / "projects/line/views"
     write_resource(views / "short", {"view.json": b'{"root": {'})
     write_resource(views / "gone", {"view.json": b"{}"})
@@ -223,20 +223,20 @@ def test_torn_reads(gateway: RunningGateway, data: Path) -> None:
     ]
 
 
-def test_files_that_move_under_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that grows while it is read, and one that is gone after it was listed, are told."""
+def test_files_that_change_during_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that grows while it is read, and one deleted after it was listed, are reported."""
     data = sample_data(tmp_path / "data")
     folder = data / "projects/line/ignition/script-python/util"
     growing = folder / "code.py"
     genuine = os.fstat
 
     def fstat(descriptor: int) -> os.stat_result:
-        found = genuine(descriptor)
-        if os.path.samestat(found, growing.stat()):
+        status_read = genuine(descriptor)
+        if os.path.samestat(status_read, growing.stat()):
             with growing.open("ab") as file:
                 file.write(b"# more\n")
             (folder / "resource.json").unlink(missing_ok=True)
-        return found
+        return status_read
 
     monkeypatch.setattr(os, "fstat", fstat)
     torn = data_reader.read_data(data, "projects").torn
@@ -262,21 +262,21 @@ def test_command(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "expected"),
     [
         (["--data", "does-not-exist"], 1, "is not a directory"),
         (["--data", ".", "--token-file", "bad"], 2, "NAME:SECRET"),
         (["--data", ".", "--token-file", "absent"], 2, "No such file"),
     ],
 )
-def test_command_refuses(tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
-    """Bad arguments are told in one line, without a traceback and without the token."""
+def test_command_refuses(tmp_path: Path, arguments: list[str], code: int, expected: str) -> None:
+    """Bad arguments are reported in one line, without a traceback and without the token."""
     (tmp_path / "bad").write_text("no-colon")
     done = subprocess.run(
         [*_COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == code
-    assert said in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert "no-colon" not in done.stderr
 

@@ -1,4 +1,4 @@
-"""Tests of clusters that run pods, and of what they leave on the machine: nothing."""
+"""Clusters that run pods, and that they leave nothing on the machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
 
 @pytest.fixture
-def place(node_cluster: LocalCluster) -> Iterator[str]:
+def node_namespace(node_cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own on the shared node."""
     with support.fresh_namespace(node_cluster, pods=True) as name:
         eventually(lambda: _account(node_cluster, name), "the default account")
@@ -41,7 +41,7 @@ def place(node_cluster: LocalCluster) -> Iterator[str]:
 
 @pytest.fixture
 def doomed(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a cluster that the test brings up and down itself."""
+    """The name of a cluster that the test starts and removes itself."""
     name = support.name(f"n{abs(hash(request.node.name)) % 10**6}")
     yield name
     control_plane.down(name)
@@ -49,7 +49,7 @@ def doomed(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def decoy() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody else's container: its name and its cgroup look like ours, but are not."""
+    """A foreign container: its name and its cgroup look like ours, but are not."""
     homes = [one / "kubepods" / f"decoy-{os.getpid()}" for one in cgroups.hierarchies()]
     script = "exec -a containerd-shim-runc-v2 sleep 600"
     process = subprocess.Popen(["bash", "-c", script], start_new_session=True)
@@ -66,8 +66,8 @@ def decoy() -> Iterator[subprocess.Popen[bytes]]:
             home.parent.rmdir()
 
 
-def _account(desk: LocalCluster, namespace: str) -> bool:
-    return desk.api.request(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").ok
+def _account(local: LocalCluster, namespace: str) -> bool:
+    return local.api.request(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").ok
 
 
 def _deployment() -> dict[str, Any]:
@@ -124,12 +124,12 @@ def _service() -> dict[str, Any]:
     }
 
 
-def test_status_and_logs_show_every_part(node_cluster: LocalCluster) -> None:
-    """A node's parts are components like all others."""
-    said = commands.run("status", "--name", node_cluster.name, "-o", "json")
-    (found,) = json.loads(said.stdout)["clusters"]
-    assert found["ready"]
-    rows = {row["name"]: row for row in found["components"]}
+def test_status_and_logs_list_every_component(node_cluster: LocalCluster) -> None:
+    """Components of a node are listed like all others."""
+    output = commands.run("status", "--name", node_cluster.name, "-o", "json")
+    (reported,) = json.loads(output.stdout)["clusters"]
+    assert reported["ready"]
+    rows = {row["name"]: row for row in reported["components"]}
     assert set(rows) == set(components.all_components())
     assert {row["state"] for row in rows.values()} == {"running"}
     table = commands.run("status", "--name", node_cluster.name)
@@ -138,55 +138,60 @@ def test_status_and_logs_show_every_part(node_cluster: LocalCluster) -> None:
     assert "kubelet" in logs.stdout
 
 
-def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, place: str) -> None:
+def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, node_namespace: str) -> None:
     """Sidecar, probe, shared volume, exec, logs, and its service from pod and machine."""
-    desk = node_cluster
+    local = node_cluster
     for path, body in (
-        (f"/apis/apps/v1/namespaces/{place}/deployments", _deployment()),
-        (f"/api/v1/namespaces/{place}/services", _service()),
+        (f"/apis/apps/v1/namespaces/{node_namespace}/deployments", _deployment()),
+        (f"/api/v1/namespaces/{node_namespace}/services", _service()),
     ):
-        assert desk.api.request(path, method="POST", body=body).ok
-    eventually(lambda: _ready_replicas(desk, place) == 2, "both copies ready", seconds=60)
-    pods = f"/api/v1/namespaces/{place}/pods"
-    (first, _) = json.loads(desk.api.request(pods).text)["items"]
+        assert local.api.request(path, method="POST", body=body).ok
+    eventually(lambda: _ready_replicas(local, node_namespace) == 2, "both copies ready", seconds=60)
+    pods = f"/api/v1/namespaces/{node_namespace}/pods"
+    (first, _) = json.loads(local.api.request(pods).text)["items"]
     for container in ("main", "side"):
         log = f"{pods}/{first['metadata']['name']}/log?container={container}"
-        assert desk.api.request(log).text == f"{container} runs\n"
-    exec_ = ("exec", "-n", place, "deploy/web", "-c", "main", "--", "sh", "-c")
-    assert nodes.kubectl(desk, *exec_, "cat /data/index.html") == "written\n"
-    service = json.loads(desk.api.request(f"/api/v1/namespaces/{place}/services/web").text)
+        assert local.api.request(log).text == f"{container} runs\n"
+    exec_ = ("exec", "-n", node_namespace, "deploy/web", "-c", "main", "--", "sh", "-c")
+    assert nodes.kubectl(local, *exec_, "cat /data/index.html") == "written\n"
+    service = json.loads(
+        local.api.request(f"/api/v1/namespaces/{node_namespace}/services/web").text
+    )
     address = service["spec"]["clusterIP"]
     calls = "; ".join([nodes.fetch_command(address, 80)] * 4)
-    assert nodes.kubectl(desk, *exec_, calls).count("written\n") == 4
+    assert nodes.kubectl(local, *exec_, calls).count("written\n") == 4
     with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
         assert answer.read() == b"written\n"
 
 
-def _ready_replicas(desk: LocalCluster, place: str) -> int:
-    found = desk.api.request(f"/apis/apps/v1/namespaces/{place}/deployments/web").text
-    return int(json.loads(found).get("status", {}).get("readyReplicas", 0))
+def _ready_replicas(local: LocalCluster, node_namespace: str) -> int:
+    reported = local.api.request(f"/apis/apps/v1/namespaces/{node_namespace}/deployments/web").text
+    return int(json.loads(reported).get("status", {}).get("readyReplicas", 0))
 
 
-def test_a_pod_talks_to_the_api_server(node_cluster: LocalCluster, place: str) -> None:
+def test_a_pod_reaches_the_api_server(node_cluster: LocalCluster, node_namespace: str) -> None:
     """By the service's address, with the token that was mounted for it."""
-    desk = node_cluster
-    nodes.run_pod(desk, place, "caller", "sleep 600")
-    said = nodes.exec_in_pod(
-        desk, place, "caller", "kubectl auth whoami -o jsonpath={.status.userInfo.username}"
+    local = node_cluster
+    nodes.run_pod(local, node_namespace, "caller", "sleep 600")
+    output = nodes.exec_in_pod(
+        local,
+        node_namespace,
+        "caller",
+        "kubectl auth whoami -o jsonpath={.status.userInfo.username}",
     )
-    assert said == f"system:serviceaccount:{place}:default"
+    assert output == f"system:serviceaccount:{node_namespace}:default"
 
 
 def test_a_pod_reaches_the_machine_and_nothing_needs_loopback(
-    node_cluster: LocalCluster, place: str, tmp_path: Path
+    node_cluster: LocalCluster, node_namespace: str, tmp_path: Path
 ) -> None:
-    """What listens at this end of the link is there for pods: `windlass dev git` too."""
-    desk = node_cluster
-    mark = kubeconfig.read_extension(desk.admin_kubeconfig)
+    """Servers at this end of the link are reachable for pods: `windlass dev git` too."""
+    local = node_cluster
+    mark = kubeconfig.read_extension(local.admin_kubeconfig)
     assert mark is not None
-    assert mark.webhook_host == desk.host
-    nodes.run_pod(desk, place, "caller", "sleep 600")
-    arguments = ["git", "--root", str(tmp_path), "--create", "shop", "--node", desk.name]
+    assert mark.webhook_host == local.host
+    nodes.run_pod(local, node_namespace, "caller", "sleep 600")
+    arguments = ["git", "--root", str(tmp_path), "--create", "shop", "--node", local.name]
     script = "from windlass.cli.main import main; main()"
     server = subprocess.Popen(
         [sys.executable, "-c", script, "dev", *arguments], stdout=subprocess.PIPE, text=True
@@ -196,12 +201,12 @@ def test_a_pod_reaches_the_machine_and_nothing_needs_loopback(
         urls = [server.stdout.readline().strip() for _ in range(2)]
         assert urls[0].startswith("http://127.0.0.1:")
         port = int(urls[0].split(":")[2].split("/")[0])
-        assert urls[1] == f"http://{desk.host}:{port}/shop.git"
+        assert urls[1] == f"http://{local.host}:{port}/shop.git"
         path = "/shop.git/info/refs?service=git-upload-pack"
         # The shell's own client half-closes, which the git server takes for an end.
-        call = f"kubectl --server=http://{desk.host}:{port} get --raw '{path}'"
-        said = nodes.exec_in_pod(desk, place, "caller", call)
-        assert "# service=git-upload-pack" in said
+        call = f"kubectl --server=http://{local.host}:{port} get --raw '{path}'"
+        output = nodes.exec_in_pod(local, node_namespace, "caller", call)
+        assert "# service=git-upload-pack" in output
     finally:
         server.kill()
         server.communicate()
@@ -218,12 +223,12 @@ def test_the_operator_is_called_by_a_cluster_with_a_node(
 
 
 def test_an_archive_is_loaded_by_command(node_cluster: LocalCluster, tmp_path: Path) -> None:
-    """What is no image is refused with containerd's words; a cluster without node has none."""
+    """Other files are refused with containerd's message; a cluster without node has none."""
     broken = tmp_path / "broken.tar"
     broken.write_bytes(b"no tar at all")
-    said = commands.run("load", str(broken), "--name", node_cluster.name)
-    assert said.returncode == 1
-    assert "containerd could not import" in said.stderr
+    output = commands.run("load", str(broken), "--name", node_cluster.name)
+    assert output.returncode == 1
+    assert "containerd could not import" in output.stderr
     now = cluster_state.load_state(node_cluster.directory)
     assert now is not None
     with pytest.raises(WindlassError, match=r"image archive .*absent.tar not found"):
@@ -231,36 +236,38 @@ def test_an_archive_is_loaded_by_command(node_cluster: LocalCluster, tmp_path: P
 
 
 @pytest.mark.parametrize("component", [components.KUBELET, components.CONTAINERD])
-def test_up_repairs_a_part_while_pods_go_on(
-    node_cluster: LocalCluster, place: str, component: str
+def test_up_restarts_a_component_while_pods_run(
+    node_cluster: LocalCluster, node_namespace: str, component: str
 ) -> None:
-    """Only the dead part is started again, and no pod notices."""
-    desk = node_cluster
-    nodes.run_pod(desk, place, "bystander", "sleep 600")
-    before = _pids(desk.name)
+    """Only the dead component is started again, and pods keep running."""
+    local = node_cluster
+    nodes.run_pod(local, node_namespace, "bystander", "sleep 600")
+    before = _pids(local.name)
     commands.kill(before[component])
-    seen = status.cluster_status(desk.name)
-    assert control_plane.up(desk.name) == desk
-    after = _pids(desk.name)
+    seen = status.cluster_status(local.name)
+    assert control_plane.up(local.name) == local
+    after = _pids(local.name)
     assert {name for name in before if before[name] != after[name]} == {component}
     assert seen is not None
     assert not seen.ready
     # A new kubelet listens before it has heard of its pods.
-    call = ("exec", "-n", place, "bystander", "--", "echo", "alive")
-    eventually(lambda: nodes.try_kubectl(desk, *call).stdout == "alive\n", "exec after the repair")
-    found = json.loads(desk.api.request(f"/api/v1/namespaces/{place}/pods/bystander").text)
-    assert found["status"]["containerStatuses"][0]["restartCount"] == 0
+    call = ("exec", "-n", node_namespace, "bystander", "--", "echo", "alive")
+    eventually(lambda: nodes.try_kubectl(local, *call).stdout == "alive\n", "exec after the repair")
+    reported = json.loads(
+        local.api.request(f"/api/v1/namespaces/{node_namespace}/pods/bystander").text
+    )
+    assert reported["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 def test_two_side_by_side_and_the_end_of_one(
-    node_cluster: LocalCluster, place: str, doomed: str, decoy: subprocess.Popen[bytes]
+    node_cluster: LocalCluster, node_namespace: str, doomed: str, decoy: subprocess.Popen[bytes]
 ) -> None:
     """They share no address; one's end leaves nothing and the other's pods do not notice.
 
     A kubelet that nobody recorded, because its `up` was killed, ends with the rest.
     """
     first = node_cluster
-    nodes.run_pod(first, place, "bystander", "httpd -f -p 8080")
+    nodes.run_pod(first, node_namespace, "bystander", "httpd -f -p 8080")
     before = nodes.find_traces(directories.cluster_directory(doomed))
     up = commands.run("up", "--node", "--name", doomed)
     assert up.returncode == 0, up.stderr
@@ -276,23 +283,23 @@ def test_two_side_by_side_and_the_end_of_one(
     assert stray.pid not in recorded.values()
     _end(doomed, before)
     assert decoy.poll() is None
-    assert nodes.exec_in_pod(first, place, "bystander", "echo alive") == "alive\n"
-    found = status.cluster_status(first.name)
-    assert found is not None
-    assert found.ready
+    assert nodes.exec_in_pod(first, node_namespace, "bystander", "echo alive") == "alive\n"
+    reported = status.cluster_status(first.name)
+    assert reported is not None
+    assert reported.ready
 
 
 def _lived(name: str, before: nodes.NodeTraces) -> LocalCluster:
-    """A cluster that is up and ran a pod, and could be seen on the machine."""
-    desk = _loaded(name)
-    nodes.run_pod(desk, "default", "victim", "sleep 600")
-    during = nodes.find_traces(desk.directory).more_than(before)
+    """A cluster that is up and ran a pod, with traces on the machine."""
+    local = _loaded(name)
+    nodes.run_pod(local, "default", "victim", "sleep 600")
+    during = nodes.find_traces(local.directory).more_than(before)
     assert {"processes", "mounts", "links", "namespaces", "cgroups", "files"} <= set(during)
-    return desk
+    return local
 
 
 def _end(name: str, before: nodes.NodeTraces) -> None:
-    """Take a cluster down, twice; nothing can be seen afterwards."""
+    """Remove a cluster, twice; no trace is left afterwards."""
     for expected in (f"cluster {name!r} removed", f"cluster {name!r} not found"):
         down = commands.run("down", "--name", name)
         assert down.returncode == 0, down.stderr
@@ -301,7 +308,7 @@ def _end(name: str, before: nodes.NodeTraces) -> None:
 
 
 @pytest.mark.parametrize(
-    "place_of_death",
+    "failpoint_name",
     [
         "dev.node.record.after",
         "dev.node.machine.after",
@@ -311,12 +318,12 @@ def _end(name: str, before: nodes.NodeTraces) -> None:
         "dev.spawn.containerd.after",
     ],
 )
-def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
-    """Wherever it died, what it had made is found and removed."""
+def test_down_after_up_was_killed(doomed: str, failpoint_name: str) -> None:
+    """Wherever it was killed, everything it created is found and removed."""
     directory = directories.cluster_directory(doomed)
     before = nodes.find_traces(directory)
     up = commands.run(
-        "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{place_of_death}=kill"
+        "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{failpoint_name}=kill"
     )
     assert up.returncode == -signal.SIGKILL, up.stderr
     assert commands.run("down", "--name", doomed).returncode == 0
@@ -324,24 +331,24 @@ def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place_of_death",
+    "failpoint_name",
     ["dev.node.ended.after", "dev.node.released.after", "dev.node.undo.after", "dev.remove.before"],
 )
-def test_down_after_down_was_killed(doomed: str, place_of_death: str) -> None:
-    """The second attempt does what the first one could not."""
+def test_down_after_down_was_killed(doomed: str, failpoint_name: str) -> None:
+    """The second attempt finishes the first one."""
     directory = directories.cluster_directory(doomed)
     before = nodes.find_traces(directory)
     # A half-made cluster is enough to take down, and quicker to make.
     half = "dev.spawn.containerd.after=kill"
     commands.run("up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=half)
-    down = commands.run("down", "--name", doomed, WINDLASS_FAILPOINTS=f"{place_of_death}=kill")
-    shared = place_of_death == "dev.node.undo.after" and down.returncode == 0
+    down = commands.run("down", "--name", doomed, WINDLASS_FAILPOINTS=f"{failpoint_name}=kill")
+    shared = failpoint_name == "dev.node.undo.after" and down.returncode == 0
     assert shared or down.returncode == -signal.SIGKILL
     assert commands.run("down", "--name", doomed).returncode == 0
     assert nodes.find_traces(directory).more_than(before) == {}
 
 
-def test_up_goes_on_where_up_was_killed(
+def test_up_continues_where_up_was_killed(
     doomed: str, tmp_path: Path, decoy: subprocess.Popen[bytes]
 ) -> None:
     """Half a ground is not built upon, a part nobody recorded is ended, slow ones are not.
@@ -362,10 +369,10 @@ def test_up_goes_on_where_up_was_killed(
     assert len(launch.component_processes(components.POLICIES, directory)) == 1
     again = commands.run("up", "--name", doomed, PATH=busy)
     assert again.returncode == 0, again.stderr
-    found = status.cluster_status(doomed)
-    assert found is not None
-    assert found.ready
-    assert len(found.components) == len(components.all_components())
+    reported = status.cluster_status(doomed)
+    assert reported is not None
+    assert reported.ready
+    assert len(reported.components) == len(components.all_components())
     (enforcer,) = launch.component_processes(components.POLICIES, directory)
     assert enforcer.pid == _pids(doomed)[components.POLICIES]
     _lived(doomed, before)
@@ -377,10 +384,10 @@ def test_up_goes_on_where_up_was_killed(
 def _loaded(name: str) -> LocalCluster:
     from windlass_dev.cluster import local_cluster
 
-    found = local_cluster.get_cluster(name)
-    nodes.load_image(found, kubectl=False)
-    eventually(lambda: _account(found, "default"), "the default account")
-    return found
+    reported = local_cluster.get_cluster(name)
+    nodes.load_image(reported, kubectl=False)
+    eventually(lambda: _account(reported, "default"), "the default account")
+    return reported
 
 
 def _pids(name: str) -> dict[str, int]:

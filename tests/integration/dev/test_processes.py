@@ -1,4 +1,4 @@
-"""Tests of recognising processes."""
+"""Recognizing processes."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def sleeper(tmp_path: Path) -> Iterator[RecordedProcess]:
     assert not processes.is_alive(process, tmp_path)
 
 
-def test_recorded_process_is_recognised(sleeper: RecordedProcess, tmp_path: Path) -> None:
-    """Its start time and program are those that were recorded."""
+def test_a_recorded_process_is_recognized(sleeper: RecordedProcess, tmp_path: Path) -> None:
+    """Its start time and program are those of the record."""
     assert processes.is_alive(sleeper, tmp_path)
     assert processes.resident_bytes(sleeper.pid) > 0
 
 
 @pytest.mark.parametrize("change", [{"started_ticks": 1}, {"executable": "/bin/other"}])
-def test_somebody_else_with_our_pid_survives(
+def test_a_foreign_process_with_a_reused_pid_survives(
     sleeper: RecordedProcess, tmp_path: Path, change: dict[str, object]
 ) -> None:
-    """A pid that was given out again is not ours to end."""
-    stranger = replace(sleeper, **change)  # type: ignore[arg-type]
-    assert not processes.is_alive(stranger, tmp_path)
-    processes.kill_processes([stranger], tmp_path)
+    """A reused pid is not ours to end."""
+    foreign = replace(sleeper, **change)  # type: ignore[arg-type]
+    assert not processes.is_alive(foreign, tmp_path)
+    processes.kill_processes([foreign], tmp_path)
     assert processes.is_alive(sleeper, tmp_path)
 
 
 def test_session_is_its_own(sleeper: RecordedProcess) -> None:
-    """A closed terminal does not end a desk."""
+    """A closed terminal does not end a local cluster."""
     fields = Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()
     assert int(fields[3]) == sleeper.pid
 
@@ -51,7 +51,7 @@ def test_session_is_its_own(sleeper: RecordedProcess) -> None:
 def test_settings_of_the_caller_do_not_leak_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both etcd and Kubernetes would obey variables that were meant for others; Go's may."""
+    """Both etcd and Kubernetes would honor variables that were meant for others; Go's may."""
     monkeypatch.setenv("ETCD_DATA_DIR", "/elsewhere")
     monkeypatch.setenv("GOMAXPROCS", "1")
     monkeypatch.setenv("GOGC", "77")
@@ -79,10 +79,10 @@ def test_only_our_programs_are_found(sleeper: RecordedProcess, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("program", "found"), [("kubelet", True), ("containerd", False)])
-def test_what_enters_is_taken_for_what_it_will_be(
+def test_a_process_that_enters_counts_as_its_program(
     tmp_path: Path, program: str, found: bool
 ) -> None:
-    """On a busy machine one may still be entering when others are looked for."""
+    """On a busy machine one may still be entering when others are listed."""
     entrance = write_script(tmp_path / "nsenter", "sleep 60; :")
     command = [
         str(entrance),
@@ -101,18 +101,18 @@ def test_what_enters_is_taken_for_what_it_will_be(
 
 
 @pytest.mark.parametrize(
-    ("script", "told"), [("exit 3", "with code 3"), ("kill -9 $$", "by SIGKILL")]
+    ("script", "expected"), [("exit 3", "with code 3"), ("kill -9 $$", "by SIGKILL")]
 )
-def test_how_a_process_ended_is_known(tmp_path: Path, script: str, told: str) -> None:
-    """Whoever was killed leaves no words."""
+def test_how_a_process_ended_is_known(tmp_path: Path, script: str, expected: str) -> None:
+    """A killed process prints nothing."""
     process = processes.spawn(["/bin/sh", "-c", script], directory=tmp_path, log=tmp_path / "log")
     commands.wait_for_exit(process.pid)
     assert not processes.is_alive(process, tmp_path)
-    assert processes.describe_exit(process) == told
+    assert processes.describe_exit(process) == expected
 
 
 def test_the_callers_umask_does_not_leak_in(tmp_path: Path) -> None:
-    """Pods could not read what a careful person's node makes for them."""
+    """Pods could not read files created with a strict umask."""
     mask = os.umask(0o077)
     try:
         process = processes.spawn(

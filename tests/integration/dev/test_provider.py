@@ -1,4 +1,4 @@
-"""Tests of where the programs come from."""
+"""Where the programs come from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _write_all(directory: Path, *, skip: str = "", wrong: str = "") -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
@@ -33,16 +33,16 @@ def _empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_named_directory_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What somebody named is taken before PATH, and that is told."""
+    """A named directory is used before PATH, and that is reported."""
     _write_all(tmp_path / "path")
     named = _write_all(tmp_path / "named")
-    found = provider.provide_tools(named, LineReporter(sys.stderr))
-    assert {path.parent for path in found.values()} == {named}
+    tools_found = provider.provide_tools(named, LineReporter(sys.stderr))
+    assert {path.parent for path in tools_found.values()} == {named}
     assert f"from {named} (--binaries)" in capsys.readouterr().err
 
 
 def test_wrong_version_in_a_named_directory_is_an_error(tmp_path: Path) -> None:
-    """The message names the directory, what is there, what is needed, and the way out."""
+    """The message has the directory, its version, the needed one, and the remedy."""
     named = _write_all(tmp_path / "named", wrong="kube-apiserver")
     done = commands.run("up", "--name", "x", "--binaries", str(named))
     assert done.returncode == 1
@@ -54,7 +54,7 @@ def test_wrong_version_in_a_named_directory_is_an_error(tmp_path: Path) -> None:
 def test_gap_in_a_named_directory_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A directory somebody named must hold everything."""
+    """A named directory must have everything."""
     named = _write_all(tmp_path / "named", skip="kubectl")
     monkeypatch.setenv(provider.BINARIES_VARIABLE, str(named))
     with pytest.raises(WindlassError, match=r"kubectl is missing.*unset WINDLASS_BINARIES"):
@@ -64,30 +64,30 @@ def test_gap_in_a_named_directory_is_an_error(
 def test_gap_in_an_envtest_directory_is_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such a directory never holds a controller manager; the search goes on for it."""
+    """Such a directory never has a controller manager; the search continues for it."""
     _write_all(tmp_path / "path")
     named = _write_all(tmp_path / "named", skip="kube-controller-manager")
     monkeypatch.setenv(provider.ENVTEST_VARIABLE, str(named))
-    found = provider.provide_tools(None, SilentReporter())
-    assert found["etcd"].parent == named
-    assert found["kube-controller-manager"].parent == tmp_path / "path"
+    tools_found = provider.provide_tools(None, SilentReporter())
+    assert tools_found["etcd"].parent == named
+    assert tools_found["kube-controller-manager"].parent == tmp_path / "path"
 
 
-def test_other_versions_on_path_are_passed_over(tmp_path: Path) -> None:
-    """PATH belongs to the user; only an exact match is taken from it."""
+def test_other_versions_on_path_are_skipped(tmp_path: Path) -> None:
+    """PATH belongs to the user; only an exact match is used from it."""
     _write_all(tmp_path / "path", wrong="kubectl")
     _write_all(provider.cache_directory())
-    found = provider.provide_tools(None, SilentReporter())
-    assert found["etcd"].parent == tmp_path / "path"
-    assert found["kubectl"].parent == provider.cache_directory()
+    tools_found = provider.provide_tools(None, SilentReporter())
+    assert tools_found["etcd"].parent == tmp_path / "path"
+    assert tools_found["kubectl"].parent == provider.cache_directory()
 
 
 def test_helm_is_kept_apart_from_the_programs_of_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its version is no part of their name, and a directory named for them need not hold it."""
+    """Its version is no part of their name, and a directory named for them need not have it."""
     monkeypatch.setenv(provider.BINARIES_VARIABLE, str(_write_all(tmp_path / "named")))
     assert provider.find_tool(tools.HELM) is None
-    kept = write_script(provider.cache_directory(tools.HELM.bundle) / "helm", "exit 0")
-    assert kept.parent != provider.cache_directory()
-    assert provider.find_tool(tools.HELM) == kept
+    cached = write_script(provider.cache_directory(tools.HELM.bundle) / "helm", "exit 0")
+    assert cached.parent != provider.cache_directory()
+    assert provider.find_tool(tools.HELM) == cached
