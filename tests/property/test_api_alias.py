@@ -11,7 +11,7 @@ from windlass.api.kinds.project_sources import EnvironmentSource, SingleCommit
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "primary"])
 COMMITS = st.sampled_from(["", "HEAD", "a" * 40])
-WISHES = st.lists(
+ENVIRONMENT_SPECS = st.lists(
     st.builds(EnvironmentSource, name=NAMES, commit_sha=COMMITS),
     unique_by=lambda source: source.name,
     max_size=5,
@@ -21,7 +21,7 @@ SPECS = st.one_of(
         EnvironmentSpec,
         project_ref=st.just(ProjectRef(name="p")),
         type=st.just("t"),
-        sources=WISHES.map(tuple),
+        sources=ENVIRONMENT_SPECS.map(tuple),
     ),
     st.builds(
         EnvironmentSpec,

@@ -1,4 +1,4 @@
-"""Any valid spec survives decoding and encoding; what we accept, git's own room accepts."""
+"""Any valid spec survives decoding and encoding; the git room accepts what the schema accepts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _grants(text: str) -> list[str]:
 
 
 def _segment(text: str) -> str:
-    """Two to ten characters, words at both ends, nothing that git refuses."""
+    """Two to ten characters, alphanumeric at both ends, nothing that git refuses."""
     text = text[:10].ljust(2, "_").replace("..", "._")
     first, last = ("_" if char in ".-" else char for char in (text[0], text[-1]))
     text = first + text[1:-1] + last
@@ -73,7 +73,7 @@ PEOPLE = st.text(string.ascii_letters + " .@'", min_size=1, max_size=40).map(
 
 
 def _with(needed: dict[str, Any], some: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """All that is needed, with any of the rest: one draw says which."""
+    """All required fields, with any of the rest: one draw decides which."""
     subsets = chain(*(combinations(some.items(), count) for count in range(len(some) + 1)))
     return st.one_of([st.fixed_dictionaries({**needed, **dict(subset)}) for subset in subsets])
 
@@ -171,7 +171,7 @@ ANY = st.builds(
 @quick
 @given(spec=ANY)
 def test_any_json_is_decoded_or_refused(spec: Any) -> None:
-    """Whatever stands in a spec, decoding ends in a value or in SpecInvalid."""
+    """Any spec is decoded to a value or refused with SpecInvalid."""
     assert _reason(GitDestination, spec) in {"", "SpecInvalid"}
 
 
@@ -182,10 +182,10 @@ def test_any_address_error_hides_the_value(url: str, part: str) -> None:
     address = part.format(f"s3cr3t-canary{url}")
     try:
         GitRepoConfig.decode(_raw({"repoUrl": address, "allowedBranches": ["main"]}))
-        told = ""
+        message = ""
     except Stalled as refusal:
-        told = str(refusal)
-    assert "s3cr3t-canary" not in told
+        message = str(refusal)
+    assert "s3cr3t-canary" not in message
 
 
 def _accepted(url: str = "https://h/x", branch: str = "main") -> bool:
@@ -217,7 +217,7 @@ URL_PIECES = (*URL_STARTS, *URL_MARKS, "\u00fc")
 @settings(max_examples=400, deadline=None)
 @given(url=URLS | choices(URL_PIECES, min_size=1, max_size=8).map("".join))
 def test_accepted_addresses_can_be_used(url: str) -> None:
-    """Whatever address the schema lets in, the git room can take apart."""
+    """Any address that the schema accepts is parsed by the git room."""
     assume(_accepted(url=url))
     Remote.parse(url)
 

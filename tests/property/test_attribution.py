@@ -115,7 +115,9 @@ def test_credited_user_is_the_only_one_who_fits(
 
 
 @given(cases)
-def test_losses_silence_every_verdict(case: tuple[Observation, list[AdmissionRecord]]) -> None:
+def test_record_gaps_suppress_every_verdict(
+    case: tuple[Observation, list[AdmissionRecord]],
+) -> None:
     """ATT-3: where records may be missing nobody is credited."""
     observation, found = case
     assert judge_change(observation, found, lost=True).actor is None
@@ -159,7 +161,7 @@ def test_records_stay_in_bounds_and_vanish_only_with_notice(
 
 
 def explained(kept: AdmissionRecords, record: AdmissionRecord, now: float) -> bool:
-    """Whether a record that was added is held, expired, doubled by a newer one or told lost."""
+    """Whether an added record is held, expired, replaced by a newer one or reported lost."""
     if record.time <= now - 30.0 or kept.has_gap(record.time, now, record.link):
         return True
     return any(
@@ -182,7 +184,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Event:
-    """What the watch will show: `user` is who really did it, None for a status write."""
+    """An event of the watch: `user` is the real author, None for a status write."""
 
     uid: str
     version: str
@@ -216,7 +218,7 @@ class Server:
         return str(self.counter)
 
     def admit(self, record: AdmissionRecord) -> None:
-        """The webhook was called; its record may get lost, and then it is known when."""
+        """The webhook was called; its record may get lost, and then the time is known."""
         if self.losing:
             self.losing = False
             self.records.add_gap(self.now, self.now)
@@ -250,7 +252,7 @@ class Server:
             self.store(one, user)
 
     def shadowed(self, user: str, name: str, body: int) -> None:
-        """Mallory is refused the very change that is then stored, whose record gets lost."""
+        """Mallory is refused the same change that is then stored, whose record gets lost."""
         self.update("mallory", name, body, "rejected", STREAM)
         self.losing = True
         self.now += 0.5
@@ -264,7 +266,7 @@ class Server:
             self.store(one, user)
 
     def attempt(self, user: str, one: Live, fate: Fate, gvr: GVR, **given: Any) -> None:
-        """Admission of an update; a stale attempt still sees the version before, for a moment."""
+        """Admission of an update; a stale attempt still has the previous version."""
         if fate == "dry-run":
             return
         stale = fate == "stale" and one.before and self.now - one.changed < 1.0
@@ -317,7 +319,7 @@ class Server:
 
 
 def take(server: Server, step: tuple[str, str, str, int, Fate, GVR], tenths: int) -> None:
-    """One step of the world: somebody writes, a record gets lost, or time passes."""
+    """One step: a user writes, a record gets lost, or time passes."""
     action, user, name, value, fate, gvr = step
     server.now += tenths / 10
     server.deliver(15.0)
@@ -367,12 +369,12 @@ steps = rows(
 @settings(max_examples=300, deadline=None)
 @given(steps, st.sampled_from([(3, 2), (1000, 10)]))
 def test_a_wrong_author_never_appears(
-    world: list[tuple[Any, ...]], bounds: tuple[int, int]
+    simulated: list[tuple[Any, ...]], bounds: tuple[int, int]
 ) -> None:
     """P6: rejected, stale, dry-run and lost attempts never lend their user to a change."""
     entries, depth = bounds
     server = Server(AdmissionRecords(ttl=60.0, max_entries=entries, depth=depth))
-    for *step, tenths in world:
+    for *step, tenths in simulated:
         take(server, tuple(step), tenths)
     server.deliver(0.0)
 

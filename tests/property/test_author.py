@@ -1,4 +1,4 @@
-"""Whatever a user is called, the author is one clean line."""
+"""For any user name the author is one clean line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANY = st.one_of(
 
 
 def clean(text: str) -> bool:
-    """True if a commit header can hold `text` as it is."""
+    """Whether a commit header can contain `text` unchanged."""
     hidden = any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in text)
     return bool(text) and not hidden and "<" not in text and ">" not in text
 
@@ -28,7 +28,7 @@ def clean(text: str) -> bool:
 @pytest.mark.scenario("A66")
 @given(user=ANY, email=ANY, name=ANY)
 @settings(max_examples=150, deadline=None)
-def test_author_is_always_fit_for_a_header(user: str, email: str, name: str) -> None:
+def test_an_author_always_fits_into_a_header(user: str, email: str, name: str) -> None:
     """Name and e-mail are clean, short, never empty, and cleaning again changes nothing."""
     found = author.commit_author(author.Actor(user, email, name))
     for text in (found.name, found.email):

@@ -42,7 +42,7 @@ NASTY = (
 )  # fmt: skip
 
 STRANGE = st.text(st.sampled_from(" \t\n\r:#-?|>a0._\"'{}\x85\u2028\ufeff"), max_size=12)
-MADE_UP = st.tuples(
+GENERATED = st.tuples(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
     STRANGE,
     STRANGE,
@@ -59,8 +59,8 @@ def _planted(shape: Any, made_up: tuple[Any, ...]) -> Any:
     return substitute_numbers(shape, made_up, made_up[:4])
 
 
-VALUE = st.builds(_planted, values_of_json(LEAVES, NAMES, 24), MADE_UP)
-MAP = st.builds(_planted, maps_of_json(LEAVES, NAMES, 24), MADE_UP)
+VALUE = st.builds(_planted, values_of_json(LEAVES, NAMES, 24), GENERATED)
+MAP = st.builds(_planted, maps_of_json(LEAVES, NAMES, 24), GENERATED)
 
 
 def _ruamel(content: bytes) -> Any:
@@ -82,7 +82,7 @@ READERS = pytest.mark.parametrize(
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality that tells true from 1 and 1 from 1.0."""
+    """Equality that distinguishes true from 1 and 1 from 1.0."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -96,8 +96,8 @@ def same(left: Any, right: Any) -> bool:
 
 @pytest.mark.scenario("A45")
 @READERS
-def test_every_nasty_text_survives_in_every_place(reader: Callable[[bytes], Any]) -> None:
-    """A text that readers love to misread comes back as value, key, item and alone."""
+def test_every_ambiguous_text_survives_in_every_position(reader: Callable[[bytes], Any]) -> None:
+    """As value, key, item and alone."""
     for text in NASTY:
         places = (text, [text], {"k": text}, {text: 1}, {"k": [text, {text: [text]}]}, [[text]])
         for value in places:
@@ -143,7 +143,7 @@ def shuffled(value: Any, chance: random.Random) -> Any:
 @given(value=MAP, seed=st.integers(0, 2**16))
 @settings(max_examples=100, deadline=None)
 def test_order_of_keys_has_no_influence(value: dict[str, Any], seed: int) -> None:
-    """Two maps with the same pairs have the same bytes, and so has what they stand in."""
+    """Two maps with the same pairs have the same bytes, at any depth."""
     mixed = shuffled(value, random.Random(seed))
     assert yaml_emitter.emit(mixed) == yaml_emitter.emit(value)
     assert yaml_emitter.emit([mixed]) == yaml_emitter.emit([value])

@@ -1,4 +1,4 @@
-"""Whatever a project writes: a bundle is refused with a reason, or it keeps every promise."""
+"""For any project files a bundle is refused with a reason, or meets every rule."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ FIELDS = (
     "status",
 )  # fmt: skip
 TEXTS = ("", "a", "1", "1Gi", "YQ==", "ClusterIP", "NodePort", "default", "\ud800")
-MARKS = ("app", "catalyst.dev/x", ENVIRONMENT_UID, "windlass.dev/x", "pod-security.x/y")
+LABELS = ("app", "catalyst.dev/x", ENVIRONMENT_UID, "windlass.dev/x", "pod-security.x/y")
 MARKED = [
-    dict(zip(names, said, strict=True))
+    dict(zip(names, claimed, strict=True))
     for count in range(4)
-    for names in combinations(MARKS, count)
-    for said in product("ab", repeat=count)
+    for names in combinations(LABELS, count)
+    for claimed in product("ab", repeat=count)
 ]
 # A number stands for the leaf of that number that is made up.
 LEAVES = balanced_column([None], [False, True], range(3), TEXTS, MARKED)
-MADE_UP = st.tuples(st.integers(), st.floats(), st.text(max_size=5))
+GENERATED = st.tuples(st.integers(), st.floats(), st.text(max_size=5))
 
 
-VALUES = st.builds(substitute_numbers, values_of_json(LEAVES, FIELDS, 40), MADE_UP)
-MAPS = st.builds(substitute_numbers, maps_of_json(LEAVES, FIELDS, 60), MADE_UP)
+VALUES = st.builds(substitute_numbers, values_of_json(LEAVES, FIELDS, 40), GENERATED)
+MAPS = st.builds(substitute_numbers, maps_of_json(LEAVES, FIELDS, 60), GENERATED)
 KINDS = sorted((allowed.gvr.api_version, kind) for (_, kind), allowed in ALLOWED_KINDS.items())
 TYPES = [
     *KINDS,
@@ -66,8 +66,8 @@ TYPES = [
 NAMES = ["a", "b", "web", "default", "windlass-inventory", "A b", "x" * 300]
 
 
-def _named(said: tuple[Any, ...], obj: Object, metadata: Any) -> Object:
-    (api_version, kind), name = said
+def _named(claimed: tuple[Any, ...], obj: Object, metadata: Any) -> Object:
+    (api_version, kind), name = claimed
     if isinstance(metadata, dict):
         metadata = {"name": name, **metadata}
     return {**obj, "apiVersion": api_version, "kind": kind, "metadata": metadata}
@@ -77,23 +77,23 @@ def _named(said: tuple[Any, ...], obj: Object, metadata: Any) -> Object:
 ANYTHING = st.builds(_named, row(TYPES, NAMES), MAPS, MAPS | VALUES)
 
 
-def _bent(said: tuple[Any, ...], way: list[int], value: Any) -> Object:
+def _bent(claimed: tuple[Any, ...], way: list[int], value: Any) -> Object:
     """An object that breaks no rule, with one value put somewhere in it."""
-    sound, name, is_known, field = said
+    sound, name, is_known, field = claimed
     obj: Object = json.loads(SPELLED[sound])
     obj["metadata"]["name"] = name
-    place: Any = obj
+    parent: Any = obj
     for turn in way:
-        inside = list(place.values() if isinstance(place, dict) else place)
+        inside = list(parent.values() if isinstance(parent, dict) else parent)
         below = [value for value in inside if isinstance(value, dict | list) and value]
         if not below:
             break
-        place = below[turn % len(below)]
-    if isinstance(place, dict):
-        known = sorted(place)
-        place[known[field % len(known)] if is_known else FIELDS[field % len(FIELDS)]] = value
+        parent = below[turn % len(below)]
+    if isinstance(parent, dict):
+        known = sorted(parent)
+        parent[known[field % len(known)] if is_known else FIELDS[field % len(FIELDS)]] = value
     else:
-        place[field % len(place)] = value
+        parent[field % len(parent)] = value
     return obj
 
 
@@ -142,12 +142,12 @@ def _marked(obj: Object) -> bool:
     )
 
 
-def _is_clean(said: dict[str, str], ours: dict[str, str]) -> bool:
-    """Whether nothing is said in the operator's name but what the operator says."""
+def _is_clean(claimed: dict[str, str], ours: dict[str, str]) -> bool:
+    """Whether no label or annotation of the operator is set by the project."""
     kept = {PRUNE, RECREATE, bundles.APPLIED_HASH}
     return all(
         name in kept or ours.get(name) == value
-        for name, value in said.items()
+        for name, value in claimed.items()
         if name.startswith(ownership.OPERATOR_PREFIXES)
     )
 
@@ -158,7 +158,7 @@ def _is_clean(said: dict[str, str], ours: dict[str, str]) -> bool:
 @example([{"apiVersion": "v1", "kind": "Pod", "metadata": []}])
 @example([{}])
 def test_nothing_crashes_and_every_refusal_is_clear(objects: list[Object]) -> None:
-    """What is wrong is named with an object and a reason, in a text that can be stored."""
+    """A problem is reported with an object and a reason, in a text that can be stored."""
     found = _attempt(objects)
     if isinstance(found, BundleRefused):
         assert found.reason in phase.TERMINAL_REASONS[phase.DEPLOYMENT]
@@ -174,8 +174,8 @@ def test_nothing_crashes_and_every_refusal_is_clear(objects: list[Object]) -> No
         | {"metadata": {"name": "a", "labels": {"catalyst.dev/x": "y"}}}
     ]
 )
-def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) -> None:
-    """Of what is applied every object obeys every rule, in our namespace, in our name."""
+def test_applied_objects_obey_every_rule_and_have_ownership_labels(objects: list[Object]) -> None:
+    """In our namespace, with our field manager."""
     found = _attempt(objects)
     if isinstance(found, BundleRefused):
         return
@@ -199,7 +199,7 @@ def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) 
 
 @given(PROJECTS, st.integers(0, 2**16))
 def test_the_order_of_the_files_does_not_matter(objects: list[Object], seed: int) -> None:
-    """Neither for what is applied nor for what is refused; and twice gives the same."""
+    """Neither for applied nor for refused objects; and twice gives the same."""
     shuffled = list(objects)
     random.Random(seed).shuffle(shuffled)
     one, other = _attempt(objects), _attempt(shuffled)
@@ -213,7 +213,7 @@ def test_the_order_of_the_files_does_not_matter(objects: list[Object], seed: int
 
 @given(PROJECTS)
 def test_an_applied_bundle_can_be_assembled_again(objects: list[Object]) -> None:
-    """What comes out goes in and comes out the same, so nothing piles up."""
+    """An assembled bundle is assembled to itself."""
     found = _attempt(objects)
     if isinstance(found, Bundle):
         again = _attempt([member.object for member in found.members])
@@ -223,7 +223,7 @@ def test_an_applied_bundle_can_be_assembled_again(objects: list[Object]) -> None
 
 @given(PROJECTS)
 def test_inputs_are_never_changed(objects: list[Object]) -> None:
-    """A bundle shares nothing with what it was made from that could be written to."""
+    """A bundle shares no mutable value with its inputs."""
     before = repr(objects)
     _attempt(objects)
     assert repr(objects) == before
@@ -250,7 +250,7 @@ def test_any_files_make_objects_or_a_refusal(documents: list[JSON]) -> None:
 @given(st.binary(max_size=200))
 @pytest.mark.parametrize("ending", ["yaml", "json"])
 def test_any_bytes_make_objects_or_a_refusal(ending: str, content: bytes) -> None:
-    """Also what is no text at all."""
+    """Also bytes that are not text."""
     found = _read(f"a.{ending}", content)
     assert found
     assert isinstance(found, list) or str(found)

@@ -1,4 +1,4 @@
-"""What helm prints is cut where YAML cuts it."""
+"""The output of helm is split as YAML defines it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _object(number: int, texts: list[str]) -> dict[str, object]:
 
 
 @given(OBJECTS, st.sampled_from([None, "|", '"']))
-def test_every_object_comes_back_as_it_was_written(
+def test_every_object_is_read_back_unchanged(
     rows: list[tuple[str, list[str]]], style: str | None
 ) -> None:
-    """Under the name of its template, whatever stands in its texts."""
+    """With the name of its template, whatever its texts contain."""
     wanted = {f"c{n}": (file, _object(n, texts)) for n, (file, texts) in enumerate(rows)}
     printed = "".join(
         f"---\n# Source: {file}\n{yaml.safe_dump(obj, default_style=style)}"

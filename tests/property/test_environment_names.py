@@ -24,13 +24,13 @@ DNS_NAMES = choices(ALNUM + "-" * 4 + "." * 4, min_size=1, max_size=42).map(
 
 
 def _pair(
-    said: tuple[int, ...], one: str, other: str
+    value: tuple[int, ...], one: str, other: str
 ) -> tuple[EnvironmentIdentity, EnvironmentIdentity]:
     """Two identities out of few names, so that they share some, all, or what they add up to."""
     known = (one, other, one + one)
     return (
-        EnvironmentIdentity(known[said[0]], known[said[1]], known[said[2]]),
-        EnvironmentIdentity(known[said[3]], known[said[4]], known[said[5]]),
+        EnvironmentIdentity(known[value[0]], known[value[1]], known[value[2]]),
+        EnvironmentIdentity(known[value[3]], known[value[4]], known[value[5]]),
     )
 
 
@@ -53,7 +53,7 @@ def test_hashed_names_are_valid_and_never_shared(
 def test_no_plain_name_is_a_hashed_name(
     pair: tuple[EnvironmentIdentity, EnvironmentIdentity],
 ) -> None:
-    """So nobody can occupy what another is entitled to."""
+    """So no name can take that of another identity."""
     one, other = pair
     assert naming.plain_name(one, RULES) != naming.hashed_name(other, RULES)
 
@@ -61,12 +61,12 @@ def test_no_plain_name_is_a_hashed_name(
 @pytest.mark.scenario("E16")
 @given(st.text(max_size=400))
 def test_label_values_are_valid(text: str) -> None:
-    """Whatever a branch is called, its label is one that Kubernetes accepts."""
+    """For any branch the label is one that Kubernetes accepts."""
     assert VALUE.fullmatch(ownership.label_value(text))
 
 
 @given(st.text(max_size=100), st.text(max_size=100))
-def test_label_values_keep_texts_apart(one: str, other: str) -> None:
-    """Cleaning never makes one label of two branches."""
+def test_label_values_distinguish_texts(one: str, other: str) -> None:
+    """Two branches never have the same label."""
     if one != other:
         assert ownership.label_value(one) != ownership.label_value(other)

@@ -1,4 +1,4 @@
-"""Generated values, whatever a chart generates."""
+"""Generated values, for any chart that generates some."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAPS = st.dictionaries(_NAMES, _PARTS, max_size=3)
 
 
 def _render(secrets: dict[str, dict[str, list[str | int]]], plain: Object, seed: int) -> bytes:
-    """One render: a number in a text stands for a value that is generated once per render."""
+    """One render: a number in a text is a value that is generated once per render."""
     source = random.Random(seed)
     letters = string.ascii_letters + string.digits
     drawn = ["".join(source.choices(letters, k=12)) for _ in range(4)]
@@ -49,20 +49,20 @@ def _render(secrets: dict[str, dict[str, list[str | int]]], plain: Object, seed:
 
 
 def _secrets_in(output: bytes) -> list[Object]:
-    found = (written.object for written in manifests.parse_chart_output(output))
-    return sorted((obj for obj in found if obj["kind"] == "Secret"), key=str)
+    changed = (written.object for written in manifests.parse_chart_output(output))
+    return sorted((obj for obj in changed if obj["kind"] == "Secret"), key=str)
 
 
 def _maps_in(output: bytes) -> list[Object]:
-    found = (written.object for written in manifests.parse_chart_output(output))
-    return [obj for obj in found if obj["kind"] == "ConfigMap"]
+    changed = (written.object for written in manifests.parse_chart_output(output))
+    return [obj for obj in changed if obj["kind"] == "ConfigMap"]
 
 
 @given(_SECRETS, _MAPS)
 def test_secrets_never_change_with_a_render(
     secrets: dict[str, dict[str, list[str | int]]], plain: Object
 ) -> None:
-    """The same chart rendered again has the Secrets of the first time; the rest, or it is told."""
+    """A chart rendered again has its first Secrets; other changes are reported."""
     first = generated_values.stabilize(_render(secrets, plain, 1), _render(secrets, plain, 2), b"")
     assert _secrets_in(first.output) == _secrets_in(_render(secrets, plain, 1))
     again = generated_values.stabilize(

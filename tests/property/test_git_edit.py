@@ -1,4 +1,4 @@
-"""Tree edits: what differs afterwards is what was edited, and git agrees with the result."""
+"""Tree edits: the result differs exactly by the edits, and git agrees."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from windlass.git.store import PACK_FROM_OBJECTS, Store
 from windlass.git.trees import Directory, TreeEditor, edit_tree
 
 NAMES = ("a", "b", "a.b", "a0", "ab", "ü")
-SAID = ((1, 2, 3), NAMES, NAMES, NAMES, range(6))
+FILE_CONTENTS = ((1, 2, 3), NAMES, NAMES, NAMES, range(6))
 CONTENTS = st.tuples(*[st.binary(max_size=6)] * 3)
 
 
 def _files(drawn: list[tuple[Any, ...]], contents: tuple[bytes, ...]) -> dict[str, bytes]:
     """A tree cannot hold a file and a directory of one name."""
-    found = {"/".join(names[:depth]): contents[number % 3] for depth, *names, number in drawn}
+    tree_found = {"/".join(names[:depth]): contents[number % 3] for depth, *names, number in drawn}
     return {
         path: content
-        for path, content in found.items()
-        if not any(other.startswith(f"{path}/") for other in found)
+        for path, content in tree_found.items()
+        if not any(other.startswith(f"{path}/") for other in tree_found)
     }
 
 
@@ -40,28 +40,28 @@ def _edits(drawn: list[tuple[Any, ...]], contents: tuple[bytes, ...]) -> dict[st
     }
 
 
-FILES = st.builds(_files, rows(*SAID, max_size=10), CONTENTS)
-EDITS = st.builds(_edits, rows(*SAID, max_size=10), CONTENTS)
+FILES = st.builds(_files, rows(*FILE_CONTENTS, max_size=10), CONTENTS)
+EDITS = st.builds(_edits, rows(*FILE_CONTENTS, max_size=10), CONTENTS)
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    """One store for all examples: objects of one never disturb another."""
+    """One store for all examples, which do not affect each other."""
     with tempfile.TemporaryDirectory() as directory:
         yield Store.open(Path(directory) / "store")
 
 
 def _listed(store: Store, root: str, prefix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
+    tree_found: dict[str, str] = {}
     for name, entry in store.read_tree(root).items():
         path = prefix + name.decode()
         if entry.is_directory:
             below = _listed(store, entry.id, f"{path}/")
             assert below, "an empty directory stayed"
-            found |= below
+            tree_found |= below
         else:
-            found[path] = entry.id
-    return found
+            tree_found[path] = entry.id
+    return tree_found
 
 
 def _is_possible(files: dict[str, bytes]) -> bool:
@@ -75,23 +75,23 @@ def test_edit_then_list_is_the_edits(
 ) -> None:
     """The tree is exactly files with edits, or the edit was impossible and is refused."""
     base = edit_tree(store, None, files).tree
-    wanted = {path: text for path, text in files.items() if path not in edits}
-    wanted |= {path: text for path, text in edits.items() if text is not None}
-    if not _is_possible(wanted):
+    expected = {path: text for path, text in files.items() if path not in edits}
+    expected |= {path: text for path, text in edits.items() if text is not None}
+    if not _is_possible(expected):
         with pytest.raises(PathOccupied):
             edit_tree(store, base, edits)
         return
     result = edit_tree(store, base, edits)
     assert _listed(store, result.tree) == {
-        path: objects.blob_id(text) for path, text in wanted.items()
+        path: objects.blob_id(text) for path, text in expected.items()
     }
-    assert edit_tree(store, None, wanted).tree == result.tree
+    assert edit_tree(store, None, expected).tree == result.tree
 
 
 @given(FILES)
 @settings(max_examples=50, deadline=None)
 def test_the_same_content_again_changes_nothing(store: Store, files: dict[str, bytes]) -> None:
-    """Editing to what is there keeps the tree."""
+    """Editing to the existing content keeps the tree."""
     base = edit_tree(store, None, files).tree
     assert edit_tree(store, base, files).tree == base
     by_id = {path: store.blob_id(text) for path, text in files.items()}
@@ -100,27 +100,27 @@ def test_the_same_content_again_changes_nothing(store: Store, files: dict[str, b
 
 @given(FILES, FILES)
 @settings(max_examples=50, deadline=None)
-def test_a_directory_put_in_whole_is_as_if_its_files_were(
+def test_a_whole_directory_equals_its_files(
     store: Store, files: dict[str, bytes], below: dict[str, bytes]
 ) -> None:
-    """Its tree takes the place of whatever the directory held; an empty one removes it."""
+    """Its tree replaces the content of the directory; an empty one removes it."""
     base = edit_tree(store, None, files).tree
     put = {"a/b": Directory(edit_tree(store, None, below).tree)}
     kept = {path: text for path, text in files.items() if not f"{path}/".startswith("a/b/")}
-    wanted = kept | {f"a/b/{path}": text for path, text in below.items()}
-    if files.keys() & {"a", "a/b"} or not _is_possible(wanted):
+    expected = kept | {f"a/b/{path}": text for path, text in below.items()}
+    if files.keys() & {"a", "a/b"} or not _is_possible(expected):
         with pytest.raises(PathOccupied):
             edit_tree(store, base, put)
         return
-    assert edit_tree(store, base, put).tree == edit_tree(store, None, wanted).tree
+    assert edit_tree(store, base, put).tree == edit_tree(store, None, expected).tree
 
 
 @given(FILES, st.lists(EDITS, max_size=4))
 @settings(max_examples=50, deadline=None)
-def test_edits_kept_together_are_those_written_one_by_one(
+def test_batched_edits_equal_single_edits(
     store: Store, files: dict[str, bytes], rows: list[dict[str, bytes | None]]
 ) -> None:
-    """What waits to be written is read like what is in the store."""
+    """Pending objects are read like those in the store."""
     one = other = edit_tree(store, None, files).tree
     editing = TreeEditor(store)
     for edits in rows:
@@ -151,7 +151,7 @@ def test_trees_round_trip(modes: dict[bytes, int]) -> None:
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=30, unique=True))
 @settings(max_examples=15, deadline=None)
-def test_packs_are_what_git_takes(contents: list[bytes]) -> None:
+def test_packs_are_valid_for_git(contents: list[bytes]) -> None:
     """Git verifies the pack and reads every object from it."""
     built = pack.build({objects.blob_id(data): ("blob", data) for data in contents})
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Remotes: reading is idempotent, and identity does not depend on the spelling."""
+"""Remotes: parsing is idempotent, and identity does not depend on the spelling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = st.lists(PART, min_size=1, max_size=3).map("/".join)
 
 @given(st.text(max_size=60))
 def test_any_text_parses_or_is_refused(text: str) -> None:
-    """No text brings the parser down, and what passes reads the same again."""
+    """No text crashes the parser, and parsed remotes are parsed to themselves."""
     try:
         remote = Remote.parse(text)
     except RemoteRefused:
@@ -37,9 +37,9 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
 def test_url_is_a_fixed_point(
     scheme: str, host: str, port: int | None, path: str, slash: bool
 ) -> None:
-    """Parsing what `url` says changes neither remote, identity nor endpoint."""
-    place = host if port is None else f"{host}:{port}"
-    remote = Remote.parse(f"{scheme}://{place}/{path}{'/' if slash else ''}")
+    """Parsing `url` changes neither remote, identity nor endpoint."""
+    path_part = host if port is None else f"{host}:{port}"
+    remote = Remote.parse(f"{scheme}://{path_part}/{path}{'/' if slash else ''}")
     again = Remote.parse(remote.url)
     assert again == remote
     assert (again.identity, again.endpoint) == (remote.identity, remote.endpoint)
@@ -64,7 +64,7 @@ def test_identity_is_stable_across_spellings(host: str, path: str) -> None:
 
 @given(st.text(max_size=40))
 def test_accepted_branches_are_safe(name: str) -> None:
-    """What passes is no option, holds no revision syntax and stays below refs/heads."""
+    """They are no options, have no revision syntax and stay below refs/heads."""
     try:
         check_branch(name)
     except RefRefused:

@@ -1,4 +1,4 @@
-"""The packet filter of a node lets through what the policies' API says, and nothing else."""
+"""The packet filter of a node allows exactly what the policies' API defines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass_dev.netpol import iptables_chains, policy_decoder, policy_model
 from windlass_dev.netpol.policy_model import IpBlock, PolicyInputs, PolicyPod
 
 NETWORK = "10.9.1.0/24"
-SPACES = ("red", "blue")
+NAMESPACES = ("red", "blue")
 PORTS = (53, 80)
 PROTOCOLS = ("TCP", "UDP")
 
@@ -25,16 +25,16 @@ _cidrs = st.sampled_from(["0.0.0.0/0", "10.0.0.0/8", "10.9.1.0/30", "10.9.1.2/32
 _selectors: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}), _labels.map(lambda labels: {"matchLabels": labels})
 )
-_spaces: st.SearchStrategy[dict[str, Any]] = st.one_of(
+_namespaces: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
-    st.sampled_from(SPACES).map(
+    st.sampled_from(NAMESPACES).map(
         lambda name: {"matchLabels": {"kubernetes.io/metadata.name": name}}
     ),
 )
 _blocks = st.fixed_dictionaries({"cidr": _cidrs}, optional={"except": st.lists(_cidrs, max_size=2)})
 _peers = st.one_of(
     st.fixed_dictionaries({"podSelector": _selectors}),
-    st.fixed_dictionaries({"namespaceSelector": _spaces}, optional={"podSelector": _selectors}),
+    st.fixed_dictionaries({"namespaceSelector": _namespaces}, optional={"podSelector": _selectors}),
     st.fixed_dictionaries({"ipBlock": _blocks}),
 )
 _ports = st.fixed_dictionaries(
@@ -60,38 +60,40 @@ _specs = st.fixed_dictionaries(
 
 
 @given(
-    labels=st.lists(st.tuples(st.sampled_from(SPACES), _labels), min_size=2, max_size=4),
-    policies=st.fixed_dictionaries({name: st.lists(_specs, max_size=3) for name in SPACES}),
+    labels=st.lists(st.tuples(st.sampled_from(NAMESPACES), _labels), min_size=2, max_size=4),
+    policies=st.fixed_dictionaries({name: st.lists(_specs, max_size=3) for name in NAMESPACES}),
 )
 def test_filter_and_api_agree(
     labels: list[tuple[str, dict[str, str]]], policies: dict[str, list[dict[str, Any]]]
 ) -> None:
-    """For every pair of pods, and for the world outside, on every port."""
-    parties = [Endpoint(f"10.9.1.{2 + i}", space, of) for i, (space, of) in enumerate(labels)]
+    """For every pair of pods, and for outside addresses, on every port."""
+    endpoints = [Endpoint(f"10.9.1.{2 + i}", space, of) for i, (space, of) in enumerate(labels)]
     outside = [Endpoint("8.8.8.8"), Endpoint("10.1.1.1")]
-    simulated, found = PolicyCluster(policies), _filter(parties, policies)
-    for sender in (*parties, *outside):
-        for receiver in (*parties, *outside):
+    simulated, actual = PolicyCluster(policies), _filter(endpoints, policies)
+    for sender in (*endpoints, *outside):
+        for receiver in (*endpoints, *outside):
             if sender == receiver or (sender in outside and receiver in outside):
                 continue
             for port in PORTS:
                 for protocol in ("TCP", "UDP"):
                     packet = Packet(sender.address, receiver.address, port, protocol)
-                    assert found.passes(packet) == simulated.connects(
+                    assert actual.passes(packet) == simulated.connects(
                         sender, receiver, port, protocol
                     ), packet
 
 
-def _filter(parties: list[Endpoint], policies: dict[str, list[dict[str, Any]]]) -> PacketFilter:
-    pods = tuple(PolicyPod(one.namespace, one.address, one.address, one.labels) for one in parties)
+def _filter(endpoints: list[Endpoint], policies: dict[str, list[dict[str, Any]]]) -> PacketFilter:
+    pods = tuple(
+        PolicyPod(one.namespace, one.address, one.address, one.labels) for one in endpoints
+    )
     read = tuple(
         policy_decoder.decode_policy(name, json.dumps({"spec": spec}).encode())
         for name, specs in policies.items()
         for spec in specs
     )
-    spaces = {name: {"kubernetes.io/metadata.name": name} for name in SPACES}
-    wanted = iptables_chains.build_chains(PolicyInputs(pods, spaces, read), NETWORK)
-    return PacketFilter(iptables_chains.restore_script(wanted, iptables_chains.InstalledChains()))
+    namespaces = {name: {"kubernetes.io/metadata.name": name} for name in NAMESPACES}
+    expected = iptables_chains.build_chains(PolicyInputs(pods, namespaces, read), NETWORK)
+    return PacketFilter(iptables_chains.restore_script(expected, iptables_chains.InstalledChains()))
 
 
 _networks = st.builds(

@@ -82,7 +82,7 @@ def test_two_identities_never_share_a_path(one: Identity, other: Identity) -> No
 
 
 def test_no_two_short_names_share_a_path() -> None:
-    """What encoding makes of a character is never what it makes of another."""
+    """The encoding of a character never equals that of another."""
     names = {"".join(chars) for count in (1, 2, 3) for chars in product("aA.:=~é-2E", repeat=count)}
     gvr = GVR("", "v1", "roles")
     found = {file_paths.object_path(Identity(gvr, "ns", name)) for name in names - {".", ".."}}

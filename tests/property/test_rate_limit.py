@@ -1,4 +1,4 @@
-"""A rate limit lets bursts through and never more than its rate."""
+"""A rate limit allows bursts and never more than its rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ steps = st.lists(quarters, max_size=40)
 
 @given(burst=st.integers(1, 4), steps=steps)
 def test_never_more_than_burst_and_rate(burst: int, steps: list[float]) -> None:
-    """In any span of time at most the burst and what the rate gives are done."""
+    """In any interval at most the burst and what the rate adds."""
     limit, now, done = RateLimit(2.0, burst), 100.0, list[float]()
     for step in steps:
         now += step
@@ -26,8 +26,8 @@ def test_never_more_than_burst_and_rate(burst: int, steps: list[float]) -> None:
 
 
 @given(burst=st.integers(1, 4), steps=steps, rest=st.integers(8, 100))
-def test_a_rest_fills_it_again(burst: int, steps: list[float], rest: int) -> None:
-    """After the intervals of a whole burst, a whole burst goes through at once."""
+def test_an_idle_time_refills_the_burst(burst: int, steps: list[float], rest: int) -> None:
+    """After the intervals of a whole burst, a whole burst is allowed at once."""
     limit, now = RateLimit(2.0, burst), 100.0
     for step in steps:
         now += step + limit.wait_seconds(now + step)

@@ -1,4 +1,4 @@
-"""Rules select what they may, and the plan finds what a naive search finds."""
+"""Rules select what they may, and the plan equals a naive search."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ VERBS = (frozenset({"list", "watch"}), frozenset({"list"}))
 
 def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[ServedType]:
     """Served types, each once; the scope of a plural is the same in all its versions."""
-    served = {(group, version, plural): said for group, version, plural, *said in drawn}
+    served = {(group, version, plural): selected for group, version, plural, *selected in drawn}
     return [
-        ServedType(GVR(*name), name[2].title(), name[2] not in cluster, *said)
-        for name, said in served.items()
+        ServedType(GVR(*name), name[2].title(), name[2] not in cluster, *selected)
+        for name, selected in served.items()
     ]
 
 
@@ -60,7 +60,7 @@ rule_lists = rows(
     min_size=1,
     max_size=3,
     usual=1,
-).map(lambda drawn: tuple(RuleItem(*said) for said in drawn))
+).map(lambda drawn: tuple(RuleItem(*selected) for selected in drawn))
 kinds = st.sampled_from(["WatchRule", "ClusterWatchRule"])
 exclusions = choices(["widgets", "apps/deployments", "core/pods"], max_size=3).map(frozenset)
 
@@ -73,12 +73,12 @@ def test_selections_are_always_permitted(
     watch_all: bool,
     excluded: frozenset[str],
 ) -> None:
-    """RUL-4, RUL-6, 2.3: followable, not excluded, of the right scope, at home."""
+    """RUL-4, RUL-6, 2.3: watchable, not excluded, of the right scope, in the right namespace."""
     rule = SelectionRule(Key("team", "r"), kind, "team", Key("d", "d"), listed)
     catalogue = ApiTypes.from_types(types)
-    found = rules.resolve(rule, catalogue, watch_all=watch_all, excluded=excluded)
+    actual = rules.resolve(rule, catalogue, watch_all=watch_all, excluded=excluded)
     by_gvr = {one.gvr: one for one in types}
-    for selection in found.scopes:
+    for selection in actual.scopes:
         one = by_gvr[selection.gvr]
         assert selection.mask
         assert one.verbs >= {"list", "watch"}
@@ -86,18 +86,18 @@ def test_selections_are_always_permitted(
         assert not rules.is_excluded_by_flag(one.gvr, excluded)
         assert selection.namespace == ("team" if kind == "WatchRule" else "")
         assert one.namespaced or kind == "ClusterWatchRule"
-    assert found.scopes or found.unresolved
-    assert len(set(found.unresolved)) == len(found.unresolved)
+    assert actual.scopes or actual.unresolved
+    assert len(set(actual.unresolved)) == len(actual.unresolved)
 
 
 @given(type_lists, row(PLURALS, some(GROUPS)), choices(range(60), max_size=12))
 def test_named_resources_only_gain_from_more_types(
-    types: list[ServedType], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
+    types: list[ServedType], selected: tuple[str, tuple[str, ...] | None], numbers: list[int]
 ) -> None:
-    """RUL-1: types of other plurals or groups never take a named selection away."""
+    """RUL-1: types of other plurals or groups never remove a named selection."""
     families = sorted({(one.gvr.group, one.gvr.resource) for one in types})
     chosen = {families[number % len(families)] for number in numbers if families}
-    plural, groups = said
+    plural, groups = selected
     fewer = [one for one in types if (one.gvr.group, one.gvr.resource) in chosen]
     rule = SelectionRule(
         Key("team", "r"),
@@ -126,15 +126,15 @@ def _resolved(drawn: list[tuple[Any, ...]]) -> list[tuple[Key, RuleResolution]]:
     return [
         (
             destination,
-            RuleResolution(tuple(SelectedScope(*one) for one in batched(said, 4))[:count]),
+            RuleResolution(tuple(SelectedScope(*one) for one in batched(selected, 4))[:count]),
         )
-        for destination, count, *said in drawn
+        for destination, count, *selected in drawn
     ]
 
 
-def batched(said: list[Any], size: int) -> list[list[Any]]:
+def batched(selected: list[Any], size: int) -> list[list[Any]]:
     """What belongs together."""
-    return [said[at : at + size] for at in range(0, len(said), size)]
+    return [selected[at : at + size] for at in range(0, len(selected), size)]
 
 
 SELECTION = (gvrs, ("", "a", "b"), MASKS, (False, True))
@@ -144,20 +144,20 @@ resolved = rows(DESTINATIONS, range(4), *SELECTION * 3, max_size=6).map(_resolve
 def naive(
     rules_given: list[tuple[Key, RuleResolution]], gvr: GVR, namespace: str
 ) -> dict[Key, tuple[frozenset[Operation], frozenset[Operation]]]:
-    """The masks of each destination by asking every rule."""
-    found: dict[Key, tuple[frozenset[Operation], frozenset[Operation]]] = {}
+    """The masks of each destination by evaluating every rule."""
+    actual: dict[Key, tuple[frozenset[Operation], frozenset[Operation]]] = {}
     for destination, resolution in rules_given:
         for one in resolution.scopes:
             if one.gvr == gvr and one.namespace in ("", namespace):
-                mask, owned = found.get(destination, (frozenset(), frozenset()))
+                mask, owned = actual.get(destination, (frozenset(), frozenset()))
                 more = one.mask if one.include_owned else frozenset()
-                found[destination] = mask | one.mask, owned | more
-    return found
+                actual[destination] = mask | one.mask, owned | more
+    return actual
 
 
 @given(resolved)
 def test_routes_equal_a_naive_search(given_rules: list[tuple[Key, RuleResolution]]) -> None:
-    """RUL-8, RUL-10: the dictionary finds what asking every rule finds."""
+    """RUL-8, RUL-10: the dictionary equals evaluating every rule."""
     plan = RoutePlan(given_rules)
     for gvr in gvrs:
         for namespace in ("", "a", "b", "c"):
@@ -173,7 +173,7 @@ def test_streams_are_all_that_is_needed_and_no_more(
 ) -> None:
     """ING-1: every selection has exactly one stream, every stream a selection."""
     plan = RoutePlan(given_rules)
-    wanted = {(one.gvr, one.namespace) for _, found in given_rules for one in found.scopes}
-    for gvr, namespace in wanted:
+    needed = {(one.gvr, one.namespace) for _, actual in given_rules for one in actual.scopes}
+    for gvr, namespace in needed:
         assert len({(gvr, namespace), (gvr, "")} & plan.scopes()) == 1
-    assert plan.scopes() <= wanted
+    assert plan.scopes() <= needed

@@ -22,7 +22,7 @@ SPANS = (0.1, 1.0, 2.0, 5.0, 9.9, 10.0, 14.9, 15.0, 40.0)
 
 @dataclass
 class Write:
-    """A request on its way: the version it was decided on, and when it was sent."""
+    """A request in flight: the version it was decided on, and when it was sent."""
 
     based_on: str
     started: float
@@ -47,16 +47,16 @@ class Election:
         self.late: list[Write] = []
         self.read: list[tuple[Record | None] | None] = [None, None]
 
-    def time_goes_by(self, seconds: float) -> None:
+    def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    def looks(self, who: int) -> None:
-        """Reads the lease; an answer seen later is the same as a look at the server later."""
+    def reads_lease(self, who: int) -> None:
+        """Reads the lease; a response seen later equals a later read."""
         if self.writes[who] is None:
             self.candidates[who].observe(self.lease, self.now)
 
     def server_reads(self, who: int) -> None:
-        """The server answers a GET; the answer is on its way, and may be old when it is seen."""
+        """The server handles a GET; the response is in flight, and may be old when it is seen."""
         self.read[who] = (self.lease,)
 
     def old_answer_is_seen(self, who: int) -> None:
@@ -65,8 +65,8 @@ class Election:
             self.candidates[who].observe(answer[0], self.now)
 
     def does_a_round(self, who: int) -> None:
-        """Looks, decides, writes and gets its answer, all at once."""
-        self.looks(who)
+        """Reads, decides, writes and gets its response, all at once."""
+        self.reads_lease(who)
         self.sends(who)
         self.write_lands(who)
         self.answer_of_the_write_is_seen(who)
@@ -95,7 +95,7 @@ class Election:
             self.candidates[who].wrote(write.landed, write.started, self.now)
 
     def gives_up_on_its_write(self, who: int) -> None:
-        """A timeout: nobody knows whether the write landed, or will."""
+        """A timeout: whether the write was applied, or will be, is unknown."""
         write, self.writes[who] = self.writes[who], None
         if write is not None:
             self.late.append(write)
@@ -130,7 +130,7 @@ class Election:
             write.landed = self.lease
 
     def check(self) -> None:
-        """At most one holds; who leads holds."""
+        """At most one holds the lease; a leader holds it."""
         holders = [one.identity for one in self.candidates if one.held(self.now)]
         assert len(holders) <= 1, f"both hold the lease at {self.now}"
         for one in self.candidates:
@@ -138,12 +138,12 @@ class Election:
 
 
 def walk(rng: random.Random, steps: int, kind: type[Election] = Election) -> None:
-    """A random interleaving; rounds and looks are frequent, accidents are rare."""
+    """A random interleaving; rounds and reads are frequent, faults are rare."""
     it = kind()
     moves: list[tuple[int, Callable[[int], None]]] = [
-        (12, lambda _: it.time_goes_by(rng.choice(SPANS))),
+        (12, lambda _: it.time_passes(rng.choice(SPANS))),
         (6, it.does_a_round),
-        (4, it.looks),
+        (4, it.reads_lease),
         (3, it.sends),
         (3, it.write_lands),
         (3, it.answer_of_the_write_is_seen),
@@ -168,26 +168,26 @@ def test_no_interleaving_makes_two_holders(seed: int) -> None:
         walk(rng, 60)
 
 
-def test_the_walks_do_meet_changes_of_leadership() -> None:
-    """The model is not vacuous: leadership passes on in many of its walks."""
-    took: Counter[str] = Counter()
+def test_the_walks_include_changes_of_leadership() -> None:
+    """The model is not vacuous: leadership changes in many of its walks."""
+    duration: Counter[str] = Counter()
 
     class Counting(Election):
         def _land(self, write: Write) -> None:
             before = self.lease
             super()._land(write)
             if write.landed is not None and before is not None and write.holder:
-                took["kept" if before.holder == write.holder else "changed"] += 1
+                duration["kept" if before.holder == write.holder else "changed"] += 1
 
     rng = random.Random(7)
     for _ in range(200):
         walk(rng, 60, Counting)
-    assert took["kept"] > 100
-    assert took["changed"] > 100
+    assert duration["kept"] > 100
+    assert duration["changed"] > 100
 
 
 class PausedApi(FakeApi):
-    """A way to the server that stops now and then, before or after the server acts."""
+    """A client that pauses now and then, before or after the server acts."""
 
     def __init__(self, shared: FakeApi, rng: random.Random, pauses: list[float]) -> None:
         super().__init__()
@@ -203,12 +203,12 @@ class PausedApi(FakeApi):
         await super()._begin(verb, name)
 
     async def _store(
-        self, place: tuple[str, str, str], obj: dict[str, object]
+        self, position: tuple[str, str, str], obj: dict[str, object]
     ) -> dict[str, object]:
         self._shared.version += 1
         self.version = self._shared.version
         self.answer_latency = self._rng.choice(self._pauses)
-        return await super()._store(place, obj)
+        return await super()._store(position, obj)
 
 
 @given(
@@ -217,7 +217,7 @@ class PausedApi(FakeApi):
 )
 @settings(max_examples=25, deadline=None)
 def test_real_candidates_never_lead_together(seed: int, pauses: list[float]) -> None:
-    """Two running candidates with slow ways and restarts: at most one holds, at any time."""
+    """Two running candidates with slow connections and restarts: at most one holds."""
     rng = random.Random(seed)
     shared = FakeApi()
 

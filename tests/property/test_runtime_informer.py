@@ -1,4 +1,4 @@
-"""The cache against a plain model of what was said."""
+"""The informer cache against a plain model of its events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Step = tuple[str, str] | tuple[frozenset[str], bool]
 
 
 def items_of(step: Step, version: int) -> list[ReflectorEvent]:
-    """What follow would yield for a step of the history."""
+    """The events of a reflector for a step of the history."""
     subject, how = step
     if isinstance(subject, str):
         return [observed(subject, version, change=str(how))]
@@ -48,10 +48,8 @@ def modelled(held: dict[str, int], step: Step, version: int) -> dict[str, int]:
 
 
 @given(history=HISTORY, keep=st.sampled_from(["bytes", "digest"]))
-def test_the_cache_holds_what_was_said(
-    history: list[Step], keep: Literal["bytes", "digest"]
-) -> None:
-    """After any history the cache equals the model, and exactly the differences were told."""
+def test_the_cache_equals_the_model(history: list[Step], keep: Literal["bytes", "digest"]) -> None:
+    """After any history, and exactly the differences were reported."""
     changed: set[str] = set()
     informer = Informer(
         None,  # type: ignore[arg-type]
@@ -89,7 +87,7 @@ def parity(key: Key, raw: bytes) -> str | None:
 
 @given(history=HISTORY)
 def test_an_index_agrees_with_the_cache(history: list[Step]) -> None:
-    """After any history it finds what a scan would find; values before and now are reported."""
+    """After any history it equals a scan; previous and current values are reported."""
     reported: set[str] = set()
     informer = Informer(
         None,  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ SPANS = st.integers(0, 20).map(float)
 
 
 class Lines(RuleBasedStateMachine):
-    """A line against its model: who is owed a pass since when, and who came into line first."""
+    """A key order against its model: which reconciles are due since when, and in which order."""
 
     @initialize()
     def begin(self) -> None:
@@ -29,7 +29,7 @@ class Lines(RuleBasedStateMachine):
         self.working: set[str] = set()
         self.order: list[str] = []
 
-    def _ask(self, key: str) -> None:
+    def _request(self, key: str) -> None:
         self.owed.add(key)
         if key not in self.working and key not in self.order:
             self.order.append(key)
@@ -38,14 +38,14 @@ class Lines(RuleBasedStateMachine):
         ripe = sorted((due, key) for key, due in self.due.items() if due <= self.now)
         for _, key in ripe:
             del self.due[key]
-            self._ask(key)
+            self._request(key)
 
     @rule(key=KEYS)
     def add(self, key: str) -> None:
         self.line.promote(self.now)
         self._ripen()
         self.line.add(key)
-        self._ask(key)
+        self._request(key)
 
     @rule(key=KEYS, seconds=SPANS.filter(bool))
     def add_at(self, key: str, seconds: float) -> None:
@@ -110,9 +110,9 @@ TestLines = Lines.TestCase
 
 @st.composite
 def workloads(draw: st.DrawFn) -> list[tuple[float, str, float]]:
-    """Wishes: when they are made, for which key, for how much later."""
-    wish = st.tuples(st.integers(0, 60).map(float), KEYS, st.integers(0, 30).map(float))
-    return sorted(draw(st.lists(wish, max_size=40)))
+    """Requests: when they are made, for which key, with which delay."""
+    request = st.tuples(st.integers(0, 60).map(float), KEYS, st.integers(0, 30).map(float))
+    return sorted(draw(st.lists(request, max_size=40)))
 
 
 @given(workload=workloads(), seed=st.integers(0, 1000), count=st.integers(1, 4))
@@ -120,7 +120,7 @@ def workloads(draw: st.DrawFn) -> list[tuple[float, str, float]]:
 def test_real_workers_lose_nothing(
     workload: list[tuple[float, str, float]], seed: int, count: int
 ) -> None:
-    """Every wish is followed by a pass that starts after it; a key has one pass at a time."""
+    """Every request is followed by a reconcile that starts after it; one per key at a time."""
     passes: list[tuple[str, float]] = []
     at_work: Counter[str] = Counter()
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The summariser over arbitrary histories."""
+"""The status summary over arbitrary histories."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ WITHDRAWN = (
     frozenset({"Older"}),
     frozenset({"Old", "Older"}),
 )
-SAID = (STATUSES, REASONS, range(4))
+PREVIOUS_STATUSES = (STATUSES, REASONS, range(4))
 
 
 def _pass(
-    said: tuple[Any, ...], texts: tuple[str, str], fields: dict[str, Any]
+    reported: tuple[Any, ...], texts: tuple[str, str], fields: dict[str, Any]
 ) -> tuple[Outcome, int, dict[str, str]]:
-    """An outcome, the generation it is about, what was asked for."""
-    words = ("", "a", *texts)
-    stalled, reconciling, withdrawn, extras, generation = said[:5]
-    ready, conditions = said[5:8], {"Gate": said[8:11], "Fresh": said[11:14]}
-    asked = dict(zip(ANNOTATIONS, said[14:], strict=True))
+    """An outcome, its generation, the pending request."""
+    messages = ("", "a", *texts)
+    stalled, reconciling, withdrawn, extras, generation = reported[:5]
+    ready, conditions = reported[5:8], {"Gate": reported[8:11], "Fresh": reported[11:14]}
+    requested = dict(zip(ANNOTATIONS, reported[14:], strict=True))
     outcome = Outcome(
-        ready=Verdict(ready[0], ready[1], words[ready[2]]),
+        ready=Verdict(ready[0], ready[1], messages[ready[2]]),
         stalled=stalled,
         reconciling=reconciling,
         conditions=tuple(
-            Condition(kind, status, reason, words[text])
+            Condition(kind, status, reason, messages[text])
             for kind in extras
             for status, reason, text in (conditions[kind],)
         ),
         withdrawn=withdrawn,
         fields=fields,
     )
-    return outcome, generation, {name: text for name, text in asked.items() if text is not None}
+    return outcome, generation, {name: text for name, text in requested.items() if text is not None}
 
 
 PASS = st.builds(
@@ -71,8 +71,8 @@ PASS = st.builds(
         EXTRAS,
         (1, 2, 3),
         *((*STATUSES, None), REASONS, range(4)),
-        *SAID,
-        *SAID,
+        *PREVIOUS_STATUSES,
+        *PREVIOUS_STATUSES,
         *[MOMENTS] * len(ANNOTATIONS),
     ),
     st.tuples(st.text(max_size=8), st.text(max_size=8)),
@@ -83,13 +83,13 @@ PASSES = st.lists(PASS, min_size=1, max_size=5)
 
 
 def played(passes: list[tuple[Outcome, int, dict[str, str]]]) -> list[dict[str, Any]]:
-    """The statuses that a series of passes leaves behind, a minute apart."""
+    """The statuses after each of a series of reconciles, a minute apart."""
     statuses: list[dict[str, Any]] = [{}]
-    for minute, (outcome, generation, asked) in enumerate(passes):
+    for minute, (outcome, generation, requested) in enumerate(passes):
         now = START + timedelta(minutes=minute)
         statuses.append(
             runtime_status.build_status(
-                statuses[-1], outcome, generation=generation, now=now, annotations=asked
+                statuses[-1], outcome, generation=generation, now=now, annotations=requested
             )
         )
     return statuses
@@ -101,38 +101,40 @@ def rows(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @given(PASSES)
-def test_the_same_pass_again_writes_nothing(
+def test_the_same_outcome_again_writes_nothing(
     passes: list[tuple[Outcome, int, dict[str, str]]],
 ) -> None:
-    """Whatever came before, summarising an outcome twice is no patch."""
+    """After any history, summarizing an outcome twice is no patch."""
     *_, before, after = played([*passes, passes[-1]])
     assert runtime_status.status_patch(before, after) is None
 
 
 @given(PASSES)
-def test_transition_times_move_with_the_status_only(
+def test_transition_times_change_with_the_status_only(
     passes: list[tuple[Outcome, int, dict[str, str]]],
 ) -> None:
-    """A condition's time is that of the pass that changed its status."""
+    """A condition's time is that of the reconcile that changed its status."""
     statuses = played(passes)
     for minute, (before, after) in enumerate(itertools.pairwise(statuses)):
         now = runtime_status.timestamp(START + timedelta(minutes=minute))
-        for name, said in rows(after).items():
+        for name, reported in rows(after).items():
             known = rows(before).get(name)
-            kept = known is not None and known["status"] == said["status"]
-            assert said["lastTransitionTime"] == (known["lastTransitionTime"] if kept else now)
+            kept = known is not None and known["status"] == reported["status"]
+            assert reported["lastTransitionTime"] == (known["lastTransitionTime"] if kept else now)
 
 
 @given(PASSES)
-def test_kstatus_always_understands(passes: list[tuple[Outcome, int, dict[str, str]]]) -> None:
-    """Stalled is failed, Reconciling is in progress, never both, and Ready is always there."""
+def test_kstatus_always_agrees(passes: list[tuple[Outcome, int, dict[str, str]]]) -> None:
+    """Stalled is failed, Reconciling is in progress, never both, and Ready is always set."""
     status = played(passes)[-1]
     outcome, generation, _ = passes[-1]
-    said = rows(status)
-    assert "Ready" in said
-    assert not ("Stalled" in said and "Reconciling" in said)
+    reported = rows(status)
+    assert "Ready" in reported
+    assert not ("Stalled" in reported and "Reconciling" in reported)
     assert all(
-        said[name]["status"] == "True" for name in ("Stalled", "Reconciling") if name in said
+        reported[name]["status"] == "True"
+        for name in ("Stalled", "Reconciling")
+        if name in reported
     )
     assert kstatus.judge(generation + 1, status) == "InProgress"
     if outcome.stalled:
@@ -142,7 +144,7 @@ def test_kstatus_always_understands(passes: list[tuple[Outcome, int, dict[str, s
 
 
 def mixed(old: Any, other: Any, chance: random.Random) -> Any:
-    """Something of both: fields and items are kept, exchanged and left out, at any depth."""
+    """A mixture of both: fields and items are kept, exchanged and omitted, at any depth."""
     if isinstance(old, list):
         return chance.choice([old, other, old[:-1], [*old, other]])
     if not isinstance(old, dict) or not isinstance(other, dict):
@@ -159,7 +161,7 @@ def mixed(old: Any, other: Any, chance: random.Random) -> Any:
 def test_the_patch_leads_from_old_to_new(
     old: dict[str, Any], other: dict[str, Any], seed: int
 ) -> None:
-    """Applied as the API server does it, a patch yields the new status, then nothing more."""
+    """Applied as the API server does, a patch yields the new status, then nothing more."""
     new = mixed(old, other, random.Random(seed))
     stored = without_null(old)
     patch = runtime_status.status_patch(stored, new)

@@ -33,8 +33,8 @@ class Near(Sequence[int]):
     def __len__(self) -> int:
         return 32 * self.count
 
-    def __getitem__(self, place: Any) -> int:
-        return self.first + (place // 32 >> place % 32)
+    def __getitem__(self, source: Any) -> int:
+        return self.first + (source // 32 >> source % 32)
 
 
 def column(form: Any) -> Sequence[Any] | None:
@@ -125,18 +125,18 @@ anything = st.builds(
 
 
 def as_given(flags: list[str]) -> dict[str, Any]:
-    """Flags as a command line would hand them over."""
+    """Flags as a command line would pass them."""
     repeated = {line.name for line in TABLE if line.repeated}
-    found: dict[str, Any] = {}
+    actual: dict[str, Any] = {}
     for flag in flags:
         name, equals, text = flag.removeprefix("--").partition("=")
         if not equals:
-            found[name.removeprefix("no-")] = "false" if name.startswith("no-") else "true"
+            actual[name.removeprefix("no-")] = "false" if name.startswith("no-") else "true"
         elif name in repeated:
-            found.setdefault(name, []).append(text)
+            actual.setdefault(name, []).append(text)
         else:
-            found[name] = text
-    return found
+            actual[name] = text
+    return actual
 
 
 @hypothesis.settings(max_examples=30)
@@ -163,16 +163,18 @@ def test_higher_sources_hide_lower_ones(flag: Settings, variable: Settings, file
         text=written_settings.as_file(file),
     )
     for line in TABLE:
-        wanted = getattr(flag, line.attribute)
+        expected = getattr(flag, line.attribute)
         # A list cannot be emptied by a flag that is not there.
-        if line.repeated and not wanted:
-            wanted = getattr(variable, line.attribute)
-        assert getattr(resolved, line.attribute) == wanted
+        if line.repeated and not expected:
+            expected = getattr(variable, line.attribute)
+        assert getattr(resolved, line.attribute) == expected
 
 
 @given(st.text(), st.dictionaries(st.sampled_from([line.variable for line in TABLE]), st.text()))
-def test_rubbish_is_refused_in_words(text: str, environment: dict[str, str]) -> None:
-    """Whatever stands in a file or a variable, it is understood or explained."""
+def test_invalid_values_are_refused_with_an_explanation(
+    text: str, environment: dict[str, str]
+) -> None:
+    """Any text in a file or a variable is accepted or explained."""
     understood = None
     with contextlib.suppress(Fatal):
         understood = sources.resolve_texts(flags={}, environment=environment, text=text)

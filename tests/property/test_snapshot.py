@@ -1,4 +1,4 @@
-"""Files are ours by their content alone, and only the dead are candidates."""
+"""Files are ours by their content alone, and only files without a live object are candidates."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ identities = st.builds(
     st.just("") | labels,
     object_names,
 )
-made_up = st.tuples(st.integers(), st.text(max_size=5), st.text(max_size=5))
+generated = st.tuples(st.integers(), st.text(max_size=5), st.text(max_size=5))
 KNOWN = ("apiVersion", "kind", "metadata", "name", "namespace")
 json_values: st.SearchStrategy[JSON] = st.builds(
     lambda shape, leaves, names: substitute_numbers(
         shape, (None, False, True, *leaves), (*KNOWN, *names)
     ),
     values_of_json(range(60), range(42), 16),
-    made_up,
+    generated,
     st.tuples(st.text(max_size=8), st.text(max_size=8)),
 )
 contents: st.SearchStrategy[Object] = st.builds(
     lambda shape, leaves, names: substitute_numbers(shape, (None, False, True, *leaves), names),
     maps_of_json(range(60), range(42), 16),
-    made_up,
+    generated,
     st.tuples(st.text(max_size=8), st.text(max_size=8)),
 )
 path_sets = rows((1, 2, 3, 4), *["abc"] * 4, max_size=12).map(
@@ -66,25 +66,25 @@ def test_files_are_located_without_knowing_their_type(identity: Identity, other:
     path = file_paths.file_path(BASE, identity)
     assert path_ownership.locate_object(stored(identity), path, BASE) == (identity, "Thing")
     if file_paths.file_path(BASE, other) != path:
-        found = path_ownership.locate_object(stored(other), path, BASE)
-        assert found is None or file_paths.file_path(BASE, found[0]) == path
+        located = path_ownership.locate_object(stored(other), path, BASE)
+        assert located is None or file_paths.file_path(BASE, located[0]) == path
 
 
 @given(contents, st.text(max_size=20))
-def test_whatever_a_file_holds_can_be_asked_where_it_belongs(content: Object, path: str) -> None:
-    """6.3: content and paths of a repository are anybody's."""
-    found = path_ownership.locate_object(content, f"{BASE}/{path}", BASE)
-    assert found is None or file_paths.file_path(BASE, found[0]) == f"{BASE}/{path}"
+def test_any_content_can_be_located(content: Object, path: str) -> None:
+    """6.3: content and paths of a repository are untrusted."""
+    located = path_ownership.locate_object(content, f"{BASE}/{path}", BASE)
+    assert located is None or file_paths.file_path(BASE, located[0]) == f"{BASE}/{path}"
 
 
 @given(identities, identities)
-def test_files_are_recognised_by_what_they_hold(identity: Identity, other: Identity) -> None:
+def test_files_are_recognized_by_their_content(identity: Identity, other: Identity) -> None:
     """SNP-3: a file we would write is ours when read back; one of another object is not."""
     assert path_ownership.stored_identity(stored(identity), identity.gvr, "Thing") == identity
     assert path_ownership.stored_identity(stored(identity, "Other"), identity.gvr, "Thing") is None
-    found = path_ownership.stored_identity(stored(identity), other.gvr, "Thing")
+    located = path_ownership.stored_identity(stored(identity), other.gvr, "Thing")
     same = (identity.gvr.api_version, identity.key) == (other.gvr.api_version, other.key)
-    belongs = found is not None and file_paths.file_path(BASE, found) == file_paths.file_path(
+    belongs = located is not None and file_paths.file_path(BASE, located) == file_paths.file_path(
         BASE, other
     )
     assert belongs == same
@@ -94,32 +94,32 @@ def test_files_are_recognised_by_what_they_hold(identity: Identity, other: Ident
 def test_any_content_is_judged_without_error(
     identity: Identity, content: Object, metadata: JSON
 ) -> None:
-    """6.3: repository content is untrusted; whatever parses gets an answer."""
+    """6.3: repository content is untrusted; any parsable content gets a verdict."""
     strange = {**content, "apiVersion": "v1", "kind": "Thing", "metadata": metadata}
     assert not path_ownership.holds_identity(content, identity, "Thing")
     path_ownership.stored_identity(strange, identity.gvr, "Thing")
 
 
 @given(path_sets, path_sets)
-def test_candidates_are_dead_files_of_the_scope(
+def test_candidates_are_files_without_a_live_object(
     scope: frozenset[str], live: frozenset[str]
 ) -> None:
-    """SNP-2, ING-12: a live path is never a candidate, a dead one always is."""
-    found = path_ownership.orphan_candidates(scope, live)
-    assert set(found) == scope - live
+    """SNP-2, ING-12: a live path is never a candidate, any other always is."""
+    located = path_ownership.orphan_candidates(scope, live)
+    assert set(located) == scope - live
 
 
 @given(path_sets, st.sampled_from([0o100644, 0o120000, 0o160000]), st.booleans(), st.booleans())
 def test_writing_a_free_path_hides_no_entry(
     tree: frozenset[str], mode: int, claimed: bool, same: bool
 ) -> None:
-    """SNP-10: whatever is not occupied can be written without another entry going away."""
+    """SNP-10: a path that is not occupied can be written without removing another entry."""
     leaves = {path for path in tree if not any(one.startswith(f"{path}/") for one in tree)}
     modes = dict.fromkeys(leaves, mode)
     directories = path_ownership.all_directories(leaves)
     for path in ("a", "a/b", "b/c/a", "d/a"):
-        found = path_ownership.path_entry(path, modes, directories)
-        if not path_ownership.is_occupied(found, claimed=claimed, same_identity=same):
+        located = path_ownership.path_entry(path, modes, directories)
+        if not path_ownership.is_occupied(located, claimed=claimed, same_identity=same):
             hidden = {
                 leaf
                 for leaf in leaves

@@ -80,20 +80,20 @@ def test_commits_lead_to_the_same_files(
 
 @given(windows, indexes)
 def test_every_path_keeps_its_order(changes: list[PlannedChange], index: dict[str, str]) -> None:
-    """CMT-3: what is committed of a path is told in order, each step with its own author."""
+    """CMT-3: changes of a path are committed in order, each step with its own author."""
     planned = flat(commit_plan.plan_commits(changes, index))
     for path in PATHS:
         came = [(one.received, one.blob, one.signature) for one in changes if one.path == path]
-        told = [(one.received, one.blob, one.signature) for one in planned if one.path == path]
-        assert told == [row for row in came if row in told]
-        assert all(one[2] != other[2] for one, other in pairwise(told))
+        committed = [(one.received, one.blob, one.signature) for one in planned if one.path == path]
+        assert committed == [row for row in came if row in committed]
+        assert all(one[2] != other[2] for one, other in pairwise(committed))
 
 
 @given(windows, indexes)
 def test_commits_are_real_and_of_one_signature(
     changes: list[PlannedChange], index: dict[str, str]
 ) -> None:
-    """CMT-3, CMT-7: no empty commit, no mixed tiers, every operation true to the file."""
+    """CMT-3, CMT-7: no empty commit, no mixed tiers, every operation matches the file."""
     state = dict(index)
     for commit in commit_plan.plan_commits(changes, index):
         assert commit.changes
@@ -111,7 +111,7 @@ def test_commits_are_real_and_of_one_signature(
 
 @given(windows, indexes)
 def test_commits_are_few(changes: list[PlannedChange], index: dict[str, str]) -> None:
-    """CMT-3: neighbours differ in signature, and a settled path makes none."""
+    """CMT-3: neighbors differ in signature, and an unchanged path has no commit."""
     planned = commit_plan.plan_commits(changes, index)
     assert all(
         one.changes[0].signature != other.changes[0].signature for one, other in pairwise(planned)
@@ -137,7 +137,7 @@ def test_one_author_has_one_commit(
 def test_commits_move_to_another_tip(
     changes: list[PlannedChange], index: dict[str, str], tip: dict[str, str]
 ) -> None:
-    """GIT-7: re-planned on a foreign tip the touched paths end as wanted, the others stay."""
+    """GIT-7: re-planned on a foreign tip the changed paths end as desired, the others stay."""
     planned = commit_plan.plan_commits(changes, index)
     again = commit_plan.replan_commits(planned, tip)
     assert replayed(tip, flat(again)) == replayed(tip, flat(planned))
@@ -145,10 +145,10 @@ def test_commits_move_to_another_tip(
 
 
 @given(windows, indexes, st.integers(0, 5))
-def test_what_is_left_of_a_window_leads_to_the_same_files(
+def test_the_rest_of_a_window_leads_to_the_same_files(
     changes: list[PlannedChange], index: dict[str, str], landed: int
 ) -> None:
-    """GIT-8: after a push of the first commits the rest is told once, and ends where it would."""
+    """GIT-8: after a push of the first commits the rest is committed once, with the same end."""
     first = flat(commit_plan.plan_commits(changes, index)[:landed])
     window_left = PendingWindow([_arrival(one) for one in changes]).remaining_after(
         {one.path: one.position for one in first}
@@ -159,8 +159,8 @@ def test_what_is_left_of_a_window_leads_to_the_same_files(
     rest = flat(commit_plan.plan_commits(left, then))
     assert replayed(then, rest) == replayed(index, changes)
     for path in PATHS:
-        told = [one.received for one in (*first, *rest) if one.path == path]
-        assert told == sorted(set(told))
+        committed = [one.received for one in (*first, *rest) if one.path == path]
+        assert committed == sorted(set(committed))
 
 
 def _arrival(one: PlannedChange) -> FileUpdate:

@@ -1,4 +1,4 @@
-"""Whenever the operator dies: no object is in the cluster that nobody names."""
+"""Wherever the operator is killed, no object is left in the cluster without a record."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ POOL = [
 
 
 class Killed(Exception):
-    """The operator died here."""
+    """The operator was killed here."""
 
 
 @dataclass
-class World:
-    """A namespace, the stored ledger, and an operator that may die before any side effect."""
+class Cluster:
+    """A namespace, the stored release state, an operator that may be killed before any write."""
 
     live: dict[ObjectIdentity, Object] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
@@ -50,11 +50,11 @@ class World:
     left: int = 0
 
     @property
-    def ledger(self) -> ReleaseState:
+    def release_state(self) -> ReleaseState:
         return inventory.decode_state({"data": self.stored})
 
     def run(self, bundle: Bundle, breath: int) -> bool:
-        """One pass that dies after `breath` side effects; whether it came to its end."""
+        """One reconcile that is killed after `breath` side effects; whether it completed."""
         self.left = breath
         try:
             self._pass(bundle)
@@ -63,11 +63,11 @@ class World:
         return True
 
     def lose(self, identity: ObjectIdentity) -> None:
-        """Somebody deletes an object by hand."""
+        """A user deletes an object."""
         self.live.pop(identity, None)
 
     def _pass(self, bundle: Bundle) -> None:
-        known = inventory.recover_state(self.ledger, self.live.values(), OWNER.uid)
+        known = inventory.recover_state(self.release_state, self.live.values(), OWNER.uid)
         begun = inventory.begin_revision(known, bundle, NOW)
         self._store(begun)
         present = [self._applied(member) for member in bundle.members]
@@ -77,7 +77,7 @@ class World:
             if self._pruned(entry)
         )
         self._store(inventory.record_applied(begun, present, gone))
-        self._store(inventory.record_rollout(self.ledger, {}, is_ready=True, now=NOW))
+        self._store(inventory.record_rollout(self.release_state, {}, is_ready=True, now=NOW))
 
     def _applied(self, member: Member) -> Object:
         identity = (member.gvr.group, member.kind, member.name)
@@ -97,10 +97,10 @@ class World:
             del self.live[entry.identity]
         return True
 
-    def _store(self, ledger: ReleaseState) -> None:
-        if ledger != self.ledger:
+    def _store(self, release_state: ReleaseState) -> None:
+        if release_state != self.release_state:
             self._act()
-            self.stored = inventory.encode_state(ledger)
+            self.stored = inventory.encode_state(release_state)
 
     def _act(self) -> None:
         if self.left == 0:
@@ -124,7 +124,7 @@ VANDALISED = ("", "{", "[ ]")
 
 
 def _events(drawn: list[tuple[Any, ...]]) -> list[tuple[str, object, int]]:
-    """Passes that die early or late, losses, and edits of the ledger."""
+    """Reconciles that are killed early or late, losses, and edits of the release state."""
     return [
         (kind, {"pass": _bundle(order), "lose": lost, "vandal": text}[kind], breath)
         for kind, order, lost, text, breath in drawn
@@ -138,27 +138,29 @@ EVENTS = rows(
 
 @given(EVENTS, BUNDLES)
 def test_nothing_is_ever_orphaned(events: list[tuple[str, object, int]], last: Bundle) -> None:
-    """After any deaths, losses and edits a whole pass leaves what is wished, and nothing else."""
-    world = World()
+    """After any kills, losses and edits a complete reconcile leaves exactly the desired objects."""
+    cluster = Cluster()
     for kind, what, breath in events:
         if kind == "pass":
             assert isinstance(what, Bundle)
-            world.run(what, breath)
-            if world.stored.get("inventory") not in VANDALISED:
-                assert world.live.keys() <= {entry.identity for entry in world.ledger.inventory}
+            cluster.run(what, breath)
+            if cluster.stored.get("inventory") not in VANDALISED:
+                assert cluster.live.keys() <= {
+                    entry.identity for entry in cluster.release_state.inventory
+                }
         elif kind == "lose":
             assert isinstance(what, tuple)
-            world.lose(what)
+            cluster.lose(what)
         else:
-            world.stored = {**world.stored, "inventory": str(what)}
-    assert world.run(last, 1000)
+            cluster.stored = {**cluster.stored, "inventory": str(what)}
+    assert cluster.run(last, 1000)
     wanted = {(member.gvr.group, member.kind, member.name) for member in last.members}
-    assert world.live.keys() == wanted
-    assert {entry.identity for entry in world.ledger.inventory} == wanted
-    assert {entry.uid for entry in world.ledger.inventory} == {
-        live["metadata"]["uid"] for live in world.live.values()
+    assert cluster.live.keys() == wanted
+    assert {entry.identity for entry in cluster.release_state.inventory} == wanted
+    assert {entry.uid for entry in cluster.release_state.inventory} == {
+        live["metadata"]["uid"] for live in cluster.live.values()
     }
-    assert world.run(last, 0), "a second pass has nothing to do"
+    assert cluster.run(last, 0), "a second pass has nothing to do"
 
 
 STATUSES = ("True", "False", "Unknown")
@@ -166,20 +168,20 @@ REASONS = balanced_column(
     sorted({reason for reasons in phase.TERMINAL_REASONS.values() for reason in reasons}),
     ["Progressing", "GitUnavailable", ""],
 )
-SAID = rows([*CONDITIONS, "Ready"], STATUSES, REASONS, max_size=14).map(
+CONDITIONS_REPORTED = rows([*CONDITIONS, "Ready"], STATUSES, REASONS, max_size=14).map(
     lambda drawn: {kind: (status, reason) for kind, status, reason in drawn}
 )
 BOTH = (False, True)
-AROUND = row(BOTH, ("", "ProjectNotFound"), BOTH, BOTH).map(
+OTHER_CONDITIONS = row(BOTH, ("", "ProjectNotFound"), BOTH, BOTH).map(
     lambda said: PhaseContext(
         deleting=said[0], blocked_reason=said[1], is_serving=said[2], was_ready=said[3]
     )
 )
 
 
-@given(SAID, AROUND)
+@given(CONDITIONS_REPORTED, OTHER_CONDITIONS)
 def test_every_state_has_a_phase(rows: dict[str, tuple[str, str]], around: PhaseContext) -> None:
-    """Ready means that all is True, Failed and Reconciling never go together."""
+    """Ready means that all conditions are True; Failed and Reconciling never occur together."""
     conditions = {
         kind: Condition(kind, status, reason, "")  # type: ignore[arg-type]
         for kind, (status, reason) in rows.items()

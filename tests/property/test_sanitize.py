@@ -28,30 +28,32 @@ TYPES = (
     ("resource.k8s.io/v1", "ResourceClaimTemplate"),
     ("example.org/v1", "Service"), ("apiregistration.k8s.io/v1", "APIService"),
 )  # fmt: skip
-WORDS = st.text(max_size=8)
+DRAWN_TEXTS = st.text(max_size=8)
 
 
-def _texts(rows: list[tuple[Any, Any]], words: tuple[str, ...]) -> dict[str, str]:
-    """Names and texts, known ones and two that are made up."""
-    known = (*FIELDS, *words * 12)
-    return {known[name % len(known)]: words[number % len(words)] for name, number in rows}
+def _texts(rows: list[tuple[Any, Any]], texts_drawn: tuple[str, ...]) -> dict[str, str]:
+    """Names and texts, known ones and two generated ones."""
+    known = (*FIELDS, *texts_drawn * 12)
+    return {
+        known[name % len(known)]: texts_drawn[number % len(texts_drawn)] for name, number in rows
+    }
 
 
 TEXTS = st.none() | st.builds(
-    _texts, rows(range(256), range(2), max_size=3, usual=1), st.tuples(WORDS, WORDS)
+    _texts, rows(range(256), range(2), max_size=3, usual=1), st.tuples(DRAWN_TEXTS, DRAWN_TEXTS)
 )
 
 
 def _object(
-    said: tuple[Any, ...],
+    drawn: tuple[Any, ...],
     labels: Any,
     annotations: Any,
     odd: list[Any],
     body: dict[str, Any],
 ) -> dict[str, Any]:
-    """An object of some type, its body made of meaningful keys and nonsense values."""
-    (api_version, kind), name, *there = said
-    told = {
+    """An object of some type, with meaningful keys and arbitrary values."""
+    (api_version, kind), name, *there = drawn
+    reported = {
         "namespace": "default",
         "uid": "u",
         "labels": labels,
@@ -61,7 +63,7 @@ def _object(
     }
     some = {
         field: value
-        for (field, value), is_there in zip(told.items(), there, strict=True)
+        for (field, value), is_there in zip(reported.items(), there, strict=True)
         if is_there
     }
     body.pop("metadata", None)
@@ -82,7 +84,7 @@ OBJECTS = st.builds(
 @given(obj=OBJECTS)
 @settings(max_examples=200, deadline=None)
 def test_cleaning_is_pure_and_idempotent(obj: dict[str, Any]) -> None:
-    """No shape breaks it, the input stays as it was, twice is once."""
+    """No shape breaks it, the input is unchanged, twice equals once."""
     before = copy.deepcopy(obj)
     cleaned = sanitize.sanitize_object(obj)
     assert obj == before
