@@ -33,15 +33,15 @@ Mirrors = Callable[..., MirroredNamespace]
 
 @pytest.fixture(scope="session")
 def fault_cluster() -> Iterator[LocalCluster]:
-    """The control plane that the tests of this folder share and may hurt."""
-    with clusters.running("fault") as found:
-        clusters.bind_cluster_admin(found, "dev")
-        yield found
+    """The control plane that the tests of this folder share and may damage."""
+    with clusters.running("fault") as started:
+        clusters.bind_cluster_admin(started, "dev")
+        yield started
 
 
 @pytest.fixture(scope="session")
 def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGitServer]:
-    """A git server that asks for a password."""
+    """A git server that requires a password."""
     root = tmp_path_factory.mktemp("git-host")
     with running_git_server(root, username="git", password=PASSWORD) as served:
         yield served
@@ -54,17 +54,17 @@ def operator(
     """The operator of one file's tests; it must be alive when they are done."""
     with running_operator(
         fault_cluster, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False
-    ) as found:
-        yield found
-        assert Path(f"/proc/{found.pid}/cmdline").read_bytes(), "the operator is alive"
+    ) as started:
+        yield started
+        assert Path(f"/proc/{started.pid}/cmdline").read_bytes(), "the operator is alive"
 
 
 @pytest.fixture
 def idle_operator(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator that the test starts, ends and starts again."""
-    found = Operator(fault_cluster, tmp_path, *FLAGS, authors=False)
-    yield found
-    found.kill()
+    started = Operator(fault_cluster, tmp_path, *FLAGS, authors=False)
+    yield started
+    started.kill()
 
 
 @pytest.fixture
@@ -88,16 +88,16 @@ def candidates(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable
 
 @pytest.fixture
 def mirrors(fault_cluster: LocalCluster, git_host: RunningGitServer) -> Iterator[Mirrors]:
-    """Namespaces with a repository each; nothing of ours is left in them afterwards."""
+    """Namespaces with a repository each; our objects in them are deleted afterwards."""
     with contextlib.ExitStack() as stack:
 
         def make(served: RunningGitServer = git_host, **options: str) -> MirroredNamespace:
             namespace = stack.enter_context(clusters.fresh_namespace(fault_cluster))
-            found = ApiMirroredNamespace(
+            started = ApiMirroredNamespace(
                 fault_cluster, served, namespace, f"{namespace}.git", **options
             )
-            stack.callback(_delete_mirror, found)
-            return found
+            stack.callback(_delete_mirror, started)
+            return started
 
         yield make
 
@@ -109,7 +109,7 @@ def mirrored(mirrors: Mirrors) -> MirroredNamespace:
 
 
 def _delete_mirror(mirrored: MirroredNamespace) -> None:
-    """Remove our objects at once, so that the next operator does not meet them."""
+    """Delete our objects at once, so that the next operator does not find them."""
     admin = admin_user(mirrored)
     for kind in ("watchrule", "gitdestination", "gitrepoconfig"):
         admin.request("DELETE", admin.path(kind))

@@ -1,4 +1,4 @@
-"""What must be true of every branch we ever wrote to."""
+"""Invariants of every branch that we wrote to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 
 def assert_sound(mirrored: MirroredNamespace) -> None:
-    """Linear, without empty or repeated commits, never rewritten, and whole."""
+    """Linear, without empty or repeated commits, never rewritten, and complete."""
     log = http_server.git(mirrored.path, "log", "--format=%H %T %P", mirrored.branch)
     rows = [line.split() for line in log.splitlines()]
     assert all(len(row) <= 3 for row in rows), "no merge commit"
@@ -21,7 +21,7 @@ def assert_sound(mirrored: MirroredNamespace) -> None:
 
 
 def assert_only_advanced(mirrored: MirroredNamespace) -> None:
-    """Every move of the branch that the server noted was a fast-forward."""
+    """Every update of the branch that the server logged was a fast-forward."""
     for old, new in branch_updates(mirrored):
         base = http_server.git(mirrored.path, "merge-base", old, new).strip()
         assert base == old, f"{old} to {new} was no fast-forward"
@@ -35,5 +35,5 @@ def branch_updates(mirrored: MirroredNamespace) -> list[tuple[str, str]]:
 
 
 def tip(mirrored: MirroredNamespace) -> str:
-    """Where the branch is now; empty where there is none."""
+    """The tip of the branch; empty if there is none."""
     return http_server.branch_tips(mirrored.path).get(mirrored.branch, "")

@@ -15,7 +15,7 @@ from tests.support.processes.server_loop import server_loop
 
 @dataclass(frozen=True)
 class RunningProxy:
-    """A running proxy, and the kubeconfig that leads through it."""
+    """A running proxy, and a kubeconfig that goes through it."""
 
     proxy: WatchProxy
     kubeconfig: Path
@@ -28,7 +28,7 @@ class RunningProxy:
 
 @dataclass(frozen=True, slots=True)
 class EmptyList(ProxyResponse):
-    """A complete list without an item, whatever there is."""
+    """A complete list without items, whatever exists."""
 
     status: int = 200
 

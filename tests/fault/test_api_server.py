@@ -1,4 +1,4 @@
-"""The API server dies and returns while people write."""
+"""The API server is killed and restarted while clients write."""
 
 from __future__ import annotations
 
@@ -106,9 +106,11 @@ def _config_maps(mirrored: MirroredNamespace) -> list[dict[str, dict[str, str]]]
 
 
 def _mirrors(mirrored: MirroredNamespace, live: dict[str, str]) -> bool:
-    found = mirrored.files()
-    shown = {
+    mirrored_files = mirrored.files()
+    reported = {
         f"v1/configmaps/{mirrored.namespace}/{name}.yaml": f'value: "{value}"'
         for name, value in live.items()
     }
-    return found.keys() == shown.keys() and all(text in found[path] for path, text in shown.items())
+    return mirrored_files.keys() == reported.keys() and all(
+        text in mirrored_files[path] for path, text in reported.items()
+    )

@@ -29,7 +29,7 @@ VALUE = f"canary-{_RUN}-of-a-mirrored-secret"
 
 
 def _forms(text: str, *prefixes: str) -> set[str]:
-    """A secret as it is, and as it is written in headers, URLs and Secrets."""
+    """A secret in plain, and encoded as in headers, URLs and Secrets."""
     plain = {text, *(prefix + text for prefix in prefixes)}
     encoded = {base64.b64encode(form.encode()).decode().rstrip("=") for form in plain}
     return {text, urllib.parse.quote(text, safe="")} | encoded
@@ -47,8 +47,8 @@ def operator(fault_cluster: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator from a shell: what the kernel shows of a forked one is not its own."""
     with running_operator(
         fault_cluster, tmp_path / "operator", *FLAGS, authors=False, forked=False
-    ) as found:
-        yield found
+    ) as started:
+        yield started
 
 
 @pytest.mark.scenario("A111")
@@ -82,8 +82,8 @@ def test_no_secret_appears_outside_the_cluster(
             admin_user(mirrored),
             ("gitrepoconfig", "gitdestination", "watchrule", "event"),
         )
-        shown = "".join(admin.request("GET", admin.path(kind)).text for kind in kinds)
-        for text in (shown, operator.log.read_text(), operator.metrics()):
+        printed = "".join(admin.request("GET", admin.path(kind)).text for kind in kinds)
+        for text in (printed, operator.log.read_text(), operator.metrics()):
             assert not _leaks(text)
         # Stores of other tests may be damaged on purpose; git cannot read those to the end.
         own = _stores(fault_cluster) - earlier
@@ -114,12 +114,12 @@ def _mirrored_secret(mirrored: MirroredNamespace) -> dict[str, object]:
 
 def _processes() -> bytes:
     """Command line and environment of every process but our own."""
-    shown: list[bytes] = []
+    printed: list[bytes] = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):
             with contextlib.suppress(OSError):
-                shown.append((process / name).read_bytes())
-    return b"\n".join(shown)
+                printed.append((process / name).read_bytes())
+    return b"\n".join(printed)
 
 
 def _every_object(repository: Path) -> str:

@@ -65,7 +65,7 @@ def _environments(url: str, name: str) -> tuple[Spec, ...]:
 
 
 class Tenant:
-    """A namespace, and the server that its repositories are at."""
+    """A namespace, and the server of its repositories."""
 
     def __init__(self, api: Api, namespace: str, served: RunningGitServer) -> None:
         self._api = api
@@ -102,15 +102,15 @@ def operator(
 ) -> Iterator[Operator]:
     """An operator with all capabilities."""
     directory = tmp_path_factory.mktemp("operator")
-    with running_operator(fault_cluster, directory, authors=False) as found:
-        yield found
+    with running_operator(fault_cluster, directory, authors=False) as started:
+        yield started
 
 
 @pytest.fixture
 def new_tenant(
     fault_cluster: LocalCluster, operator: Operator, tmp_path: Path
 ) -> Iterator[Callable[[Api, str], Tenant]]:
-    """Makes tenants, each with a namespace and a server."""
+    """Creates tenants, each with a namespace and a server."""
     with (
         clusters.fresh_namespace(fault_cluster) as slow,
         clusters.fresh_namespace(fault_cluster) as quick,
@@ -123,7 +123,7 @@ def new_tenant(
 
 @pytest.fixture
 async def api(fault_cluster: LocalCluster) -> AsyncIterator[Api]:
-    """An administrator's client."""
+    """The administrator's client."""
     async with Connection.open(kubeconfig=fault_cluster.admin_kubeconfig) as connection:
         yield Api(connection)
 

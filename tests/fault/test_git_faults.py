@@ -48,8 +48,8 @@ def _create(mirrored: MirroredNamespace, *names: str) -> None:
 
 
 def _await_files(mirrored: MirroredNamespace, *names: str, seconds: float = 40.0) -> None:
-    wanted = {_path(mirrored, name) for name in names}
-    eventually(lambda: wanted <= mirrored.files().keys(), f"files {names}", seconds=seconds)
+    expected = {_path(mirrored, name) for name in names}
+    eventually(lambda: expected <= mirrored.files().keys(), f"files {names}", seconds=seconds)
 
 
 def _ready(mirrored: MirroredNamespace, reason: str) -> str:
@@ -72,7 +72,7 @@ def _await_event(mirrored: MirroredNamespace, reason: str) -> str:
 def test_a_remote_that_was_unavailable_gets_everything_in_one_push(
     mirrors: Mirrors, tmp_path: Path, operator: Operator
 ) -> None:
-    """GitUnavailable while it is down; one push brings what happened meanwhile."""
+    """GitUnavailable while it is down; one push has all changes since."""
     waiting = "gitopsreverser_git_commit_queue_size"
     with running_git_server(tmp_path, username="git", password=PASSWORD) as served:
         mirrored, port = mirrors(served), served.server.port
@@ -108,16 +108,16 @@ def test_wrong_credentials_are_reported_until_the_secret_is_corrected(
     mirrored.admin.apply(mirrored.secret())
     mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository")
     admin = admin_user(mirrored)
-    shown = "".join(
+    listed = "".join(
         admin.request("GET", admin.path(kind)).text for kind in ("gitrepoconfig", "event")
     )
-    assert WRONG not in shown + operator.log.read_text() + operator.metrics()
+    assert WRONG not in listed + operator.log.read_text() + operator.metrics()
     assert mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"] == before
 
 
 @pytest.mark.scenario("A3")
 def test_an_unknown_branch_is_named_and_stops_no_other(mirrored: MirroredNamespace) -> None:
-    """BranchNotFound names the ghost; what goes to main is written."""
+    """BranchNotFound names it; objects for main are written."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     repository = {"allowedBranches": ["main", "ghost"]}
     mirrored.configured(CONFIG_MAPS, repository=repository, wait=False)
@@ -146,7 +146,7 @@ def test_an_unknown_branch_is_named_and_stops_no_other(mirrored: MirroredNamespa
 def test_a_hostile_url_is_refused_and_not_repeated(
     url: str, mirrored: MirroredNamespace, operator: Operator
 ) -> None:
-    """The API server says which rule was broken; a token in the URL is shown nowhere."""
+    """The API server names the violated rule; a token in the URL is printed nowhere."""
     manifest = mirrored.repo_config({"repoUrl": url})
     admin = admin_user(mirrored)
     refused = admin.request("POST", admin.path("gitrepoconfig"), manifest)
@@ -158,7 +158,7 @@ def test_a_hostile_url_is_refused_and_not_repeated(
 def test_a_redirect_to_another_host_gets_no_credentials(
     mirrored: MirroredNamespace, faults: ActiveFault, tmp_path: Path
 ) -> None:
-    """The remote is not reached, and the other host saw no Authorization header."""
+    """The remote is not reached, and the other host got no Authorization header."""
     with running_git_server(tmp_path) as other:
         elsewhere = other.server.url("x").removesuffix("/x.git")
         faults.set(GitFault("redirect", location=elsewhere))
@@ -171,7 +171,7 @@ def test_a_redirect_to_another_host_gets_no_credentials(
 def test_foreign_pushes_in_a_loop_lose_no_change(
     mirrored: MirroredNamespace, operator: Operator, tmp_path: Path
 ) -> None:
-    """Everything of both writers lands, without a merge and without a rewrite."""
+    """All changes of both writers are pushed, without a merge and without a rewrite."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.configured(CONFIG_MAPS)
     retries = "gitopsreverser_rebase_retries_total"
@@ -187,16 +187,16 @@ def test_foreign_pushes_in_a_loop_lose_no_change(
         eventually(raced, "a race", seconds=60.0)
     _await_files(mirrored, *names)
     history.assert_sound(mirrored)
-    kept = http_server.files_at(mirrored.path)
+    files_before = http_server.files_at(mirrored.path)
     assert other.pushed
-    assert set(other.pushed) <= kept.keys()
+    assert set(other.pushed) <= files_before.keys()
 
 
 @pytest.mark.scenario("A75")
 def test_a_lost_reply_makes_no_second_commit(
     mirrored: MirroredNamespace, faults: ActiveFault
 ) -> None:
-    """The server took the pack and the connection died: that was a success."""
+    """The server accepted the pack and the connection broke: that was a success."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
@@ -215,7 +215,7 @@ def test_a_lost_reply_makes_no_second_commit(
 def test_a_protected_branch_is_reported_with_the_message_of_the_server(
     mirrored: MirroredNamespace, faults: ActiveFault, operator: Operator
 ) -> None:
-    """PushRejected while it lasts; after a request, everything comes together."""
+    """PushRejected while it lasts; after a request, all changes are pushed together."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
@@ -263,16 +263,16 @@ def test_a_push_that_does_not_end_is_ended(
 
 def _pushing_children(operator: Operator) -> list[str]:
     # There may be other children at any moment: remotes are checked all the time.
-    shown = subprocess.run(
+    listed = subprocess.run(
         ["ps", "--ppid", str(operator.pid), "-o", "args="], capture_output=True, text=True
     )
-    words = [line.split() for line in shown.stdout.splitlines()]
-    return [" ".join(row) for row in words if row[0].endswith("git") and "push" in row]
+    fields = [line.split() for line in listed.stdout.splitlines()]
+    return [" ".join(row) for row in fields if row[0].endswith("git") and "push" in row]
 
 
 @pytest.mark.scenario("A79")
 def test_a_rewound_branch_is_rebuilt_without_force(mirrored: MirroredNamespace) -> None:
-    """All live objects return on top of the tip that the server has now."""
+    """All live objects are committed again on the tip that the server has now."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.configured(CONFIG_MAPS)
     for name in ("one", "two", "three"):
@@ -290,7 +290,7 @@ def test_a_rewound_branch_is_rebuilt_without_force(mirrored: MirroredNamespace) 
 
 
 @pytest.mark.scenario("A79")
-def test_a_rewound_branch_is_noticed_without_a_change(mirrored: MirroredNamespace) -> None:
+def test_a_rewound_branch_is_detected_without_a_change(mirrored: MirroredNamespace) -> None:
     """The regular check of the remote is enough to restore lost files."""
     mirrored.configured(CONFIG_MAPS)
     for name in ("one", "two"):

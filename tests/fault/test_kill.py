@@ -1,4 +1,4 @@
-"""SIGKILL before and after every named side effect: the files end like those of a quiet run."""
+"""SIGKILL before and after every named side effect: the files equal those of an undisturbed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two operators at once: by a pause, and by order."""
+"""Two operators at once: after a pause, and by configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _path(mirrored: MirroredNamespace, name: str) -> str:
 def _await_file(mirrored: MirroredNamespace, name: str, text: str = "") -> None:
     path = _path(mirrored, name)
     eventually(
-        lambda: path in (found := mirrored.files()) and text in found[path],
+        lambda: path in (files_found := mirrored.files()) and text in files_found[path],
         f"file {name}",
         seconds=60.0,
     )
@@ -98,7 +98,7 @@ def test_two_active_operators_write_the_same_history(
 def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
     mirrored: MirroredNamespace, candidates: Callable[..., Candidate], tmp_path: Path
 ) -> None:
-    """When the lease is about to go, the open window is pushed and `/readyz` refuses already."""
+    """When the lease is about to be released, the window is pushed and `/readyz` already fails."""
     os.mkfifo(tmp_path / "go")
     leader = candidates(command=(sys.executable, str(held_controller.__file__)))
     leader.start({"HELD_IN": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""Lists that break, lie or expire, through a proxy that the whole operator uses."""
+"""Lists that break, are wrong or expire, through a proxy that the whole operator uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 
 RULE = {"resources": ["configmaps", "services"]}
 DENIED = "TypeForbidden"
-GONE = ProxyResponse(410, "too old resource version: 1 (2)", "Expired")
+EXPIRED = ProxyResponse(410, "too old resource version: 1 (2)", "Expired")
 
 Match = Callable[[ProxiedRequest], bool]
 
@@ -38,21 +38,21 @@ def api_proxy(
     """The proxy between the operator of this file and the API server."""
     with running_proxy(
         operator_kubeconfig(fault_cluster), tmp_path_factory.mktemp("proxy")
-    ) as found:
-        yield found
+    ) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def operator(
     fault_cluster: LocalCluster, api_proxy: RunningProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Candidate]:
-    """An operator that sees the cluster through the proxy."""
+    """An operator that reaches the cluster through the proxy."""
     directory = tmp_path_factory.mktemp("operator")
-    found = Candidate(fault_cluster, directory, api_proxy.kubeconfig, *FLAGS, "--page-size=1")
-    found.start()
-    yield found
-    assert found.is_alive
-    found.kill()
+    started = Candidate(fault_cluster, directory, api_proxy.kubeconfig, *FLAGS, "--page-size=1")
+    started.start()
+    yield started
+    assert started.is_alive
+    started.kill()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def _service(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
 
 
 def _recreate_mirror(mirrored: MirroredNamespace) -> None:
-    """Remove and make our objects again: everything is listed once more."""
+    """Delete and create our objects again: everything is listed once more."""
     for kind, name in (("gitdestination", "destination"), ("watchrule", "rule")):
         admin_user(mirrored).delete(kind, name)
     mirrored.configured(RULE, wait=False)
@@ -116,12 +116,12 @@ def test_a_refused_list_removes_nothing(
 def test_a_list_refused_after_the_first_sync_is_reported(
     status: int, mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
-    """A destination that was synced is not while a snapshot it needs is incomplete."""
+    """A synced destination is not synced while a snapshot it needs is incomplete."""
     assert mirrored.condition("gitdestination", "destination", "Synced")["status"] == "True"
     api_proxy.proxy.fault(
         ProxyResponse(status, "not now", ""), when=_snapshots(mirrored), times=None
     )
-    api_proxy.proxy.fault(GONE, when=_resumes(mirrored))
+    api_proxy.proxy.fault(EXPIRED, when=_resumes(mirrored))
     api_proxy.close_streams(_maps(mirrored))
     _assert_kept_until_healed(mirrored, api_proxy)
     mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
@@ -157,8 +157,8 @@ def _assert_kept_until_healed(mirrored: MirroredNamespace, api_proxy: RunningPro
     assert "configmaps" in row["message"]
     other = f"v1/services/{mirrored.namespace}/other.yaml"
     eventually(lambda: other in mirrored.files(), "the other type goes on", seconds=40.0)
-    kept = mirrored.files().keys()
-    assert {_path(mirrored, name) for name in ("one", "two", "three")} <= kept
+    files_before = mirrored.files().keys()
+    assert {_path(mirrored, name) for name in ("one", "two", "three")} <= files_before
     api_proxy.proxy.heal()
     eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "the end", seconds=60.0)
     assert _path(mirrored, "one") in mirrored.files()
@@ -166,10 +166,8 @@ def _assert_kept_until_healed(mirrored: MirroredNamespace, api_proxy: RunningPro
 
 
 @pytest.mark.scenario("A90", "A91")
-def test_an_empty_list_is_not_believed(
-    mirrored: MirroredNamespace, api_proxy: RunningProxy
-) -> None:
-    """Each file's object is asked for by name: only the one that is really gone goes."""
+def test_an_empty_list_is_verified(mirrored: MirroredNamespace, api_proxy: RunningProxy) -> None:
+    """Each file's object is read by name: only a deleted one is removed."""
     api_proxy.proxy.hide_watchlist()
     lists = _maps(mirrored)
     api_proxy.proxy.fault(
@@ -185,8 +183,8 @@ def test_an_empty_list_is_not_believed(
 def test_an_empty_list_of_rules_removes_nothing(
     mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
-    """A rule that is listed no more is asked for by name before its files go."""
-    kept = mirrored.files()
+    """A rule that is no longer listed is read by name before its files are removed."""
+    files_before = mirrored.files()
 
     def is_list(seen: ProxiedRequest) -> bool:
         return seen.path.endswith("/watchrules") and not seen.is_watch
@@ -199,11 +197,11 @@ def test_an_empty_list_of_rules_removes_nothing(
 
     api_proxy.proxy.hide_watchlist()
     api_proxy.proxy.fault(EmptyList(), when=is_list, times=None)
-    api_proxy.proxy.fault(GONE, when=is_watch)
+    api_proxy.proxy.fault(EXPIRED, when=is_watch)
     api_proxy.close_streams(is_watch)
     # Asked three times, seconds apart: longer than a deleted rule takes.
     eventually(lambda: len([*filter(is_get, api_proxy.proxy.seen)]) >= 3, "asked", seconds=60.0)
-    assert mirrored.files() == kept
+    assert mirrored.files() == files_before
     api_proxy.proxy.heal()
     mirrored.await_condition("watchrule", "rule", "Ready", seconds=60.0)
     admin_user(mirrored).delete("watchrule", "rule")
@@ -237,21 +235,23 @@ def _has_resumed(mirrored: MirroredNamespace, api_proxy: RunningProxy) -> bool:
 
 def _expire(form: str, mirrored: MirroredNamespace, api_proxy: RunningProxy) -> None:
     if form == "event":
-        expired = StreamFault(after_lines=0, after_seconds=0.2, then="error", answer=GONE)
+        expired = StreamFault(after_lines=0, after_seconds=0.2, then="error", answer=EXPIRED)
         api_proxy.proxy.fault(expired, when=_resumes(mirrored))
         return
-    api_proxy.proxy.fault(GONE, when=_resumes(mirrored))
+    api_proxy.proxy.fault(EXPIRED, when=_resumes(mirrored))
     if form == "continue":
         api_proxy.proxy.hide_watchlist()
-        api_proxy.proxy.fault(GONE, when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page)
+        api_proxy.proxy.fault(
+            EXPIRED, when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page
+        )
 
 
 def _is_caught_up(mirrored: MirroredNamespace) -> bool:
-    found = mirrored.files()
+    started = mirrored.files()
     return (
-        _path(mirrored, "two") not in found
-        and 'a: "3"' in found.get(_path(mirrored, "three"), "")
-        and _path(mirrored, "four") in found
+        _path(mirrored, "two") not in started
+        and 'a: "3"' in started.get(_path(mirrored, "three"), "")
+        and _path(mirrored, "four") in started
     )
 
 

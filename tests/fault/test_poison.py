@@ -81,12 +81,12 @@ def test_an_undecodable_object_does_not_affect_others(
     eventually(lambda: len(mirrored.files()) == GOOD + 2, "the good ones", seconds=40.0)
     eventually(lambda: operator.metric(skipped) >= before + 2, "a count", seconds=20.0)
     eventually(lambda: _undecodable(mirrored) == {*BORN_BAD}, "an event that names each")
-    kept = {name: mirrored.files()[_path(mirrored, name)] for name in TURNING}
+    files_before = {name: mirrored.files()[_path(mirrored, name)] for name in TURNING}
     for name, poison in TURNING.items():
         _replace(fault_cluster, f"{path}/{name}", poison)
     assert fault_cluster.api.request(f"{path}/good-0", method="DELETE").ok
     eventually(lambda: _path(mirrored, "good-0") not in mirrored.files(), "others go on")
-    assert {name: mirrored.files()[_path(mirrored, name)] for name in TURNING} == kept
+    assert {name: mirrored.files()[_path(mirrored, name)] for name in TURNING} == files_before
     for name in TURNING:
         _replace(fault_cluster, f"{path}/{name}", 2)
     eventually(lambda: _are_readable_again(mirrored), "the cured objects")
@@ -97,8 +97,8 @@ def test_an_undecodable_object_does_not_affect_others(
 
 
 def _are_readable_again(mirrored: MirroredNamespace) -> bool:
-    found = mirrored.files()
-    return all("value: 2" in found[_path(mirrored, name)] for name in TURNING)
+    mirrored_files = mirrored.files()
+    return all("value: 2" in mirrored_files[_path(mirrored, name)] for name in TURNING)
 
 
 def _undecodable(mirrored: MirroredNamespace) -> set[str]:

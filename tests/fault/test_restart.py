@@ -1,4 +1,4 @@
-"""Changes while the operator was down, and starts on whatever the last run left."""
+"""Changes while the operator was down, and starts with any state that the last run left."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _await_files(mirrored: MirroredNamespace, *names: str) -> None:
     eventually(lambda: wanted <= mirrored.files().keys(), f"files {names}", seconds=60.0)
 
 
-def _by_hand(mirrored: MirroredNamespace) -> dict[str, str]:
-    """Files of a person, in the folder and where our own files go."""
+def _write_user_files(mirrored: MirroredNamespace) -> dict[str, str]:
+    """Files of a user, in the folder and at paths of our own files."""
     other = json.dumps(mirrored.config_map("elsewhere", a="1"))
     return {
         "README.md": "about this repository\n",
@@ -67,7 +67,7 @@ def _role(mirrored: MirroredNamespace, name: str) -> dict[str, Any]:
 
 
 async def _create_all(fault_cluster: LocalCluster, documents: list[dict[str, Any]]) -> None:
-    """Create objects over one connection, as one person who is in a hurry."""
+    """Create objects over one connection."""
     maps = GVR("", "v1", "configmaps")
     async with Connection.open(kubeconfig=fault_cluster.admin_kubeconfig) as connection:
         api = Api(connection)
@@ -75,11 +75,11 @@ async def _create_all(fault_cluster: LocalCluster, documents: list[dict[str, Any
 
 
 @pytest.mark.scenario("A89", "A91", "A95")
-def test_objects_deleted_while_down_go_in_one_push(
+def test_objects_deleted_while_down_are_removed_in_one_push(
     mirrored: MirroredNamespace, idle_operator: Operator, fault_cluster: LocalCluster
 ) -> None:
-    """Hundreds of files and the last one of a type go together; files of people stay."""
-    theirs = _by_hand(mirrored)
+    """Hundreds of files and the last one of a type are removed together; files of users stay."""
+    theirs = _write_user_files(mirrored)
     commit_files(mirrored.path, theirs)
     alice = mirrored.user("alice")
     many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(MANY)]
@@ -102,8 +102,8 @@ def test_objects_deleted_while_down_go_in_one_push(
     assert _path(mirrored, "kept") in mirrored.files()
     assert len(history.branch_updates(mirrored)) == before + 1
     history.assert_sound(mirrored)
-    found = files_at(mirrored.path)
-    assert {path: found.get(path) for path in theirs} == theirs
+    stored = files_at(mirrored.path)
+    assert {path: stored.get(path) for path in theirs} == theirs
 
 
 @pytest.mark.scenario("A27", "A21")
@@ -113,7 +113,7 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
     fault_cluster: LocalCluster,
     tmp_path: Path,
 ) -> None:
-    """Files of a deleted rule and of an excluded type go, each with its reason."""
+    """Files of a deleted rule and of an excluded type are removed, each with its reason."""
     idle_operator.start()
     service = {
         "apiVersion": "v1",
@@ -167,7 +167,7 @@ def test_a_restart_without_a_change_writes_nothing(
     ]
 
 
-def test_until_records_are_complete_status_and_commits_say_so(
+def test_until_records_are_complete_status_and_commits_report_it(
     mirrored: MirroredNamespace, idle_operator: Operator
 ) -> None:
     """A destination is Ready before authors can be proven; soon after the start they can."""
@@ -182,7 +182,7 @@ def test_until_records_are_complete_status_and_commits_say_so(
     webhook_pid = eventually(idle_operator.webhook_pid, "the admission webhook")
     os.kill(webhook_pid, signal.SIGSTOP)
     try:
-        eventually(lambda: _synced_again(idle_operator, before), "the stream", seconds=60.0)
+        eventually(lambda: _is_synced_again(idle_operator, before), "the stream", seconds=60.0)
         alice.apply(mirrored.config_map("early", a="1"))
         early = mirrored.await_commit("[CREATE] v1/configmaps/early by user/(unresolved)")
         row = mirrored.await_condition(
@@ -198,8 +198,8 @@ def test_until_records_are_complete_status_and_commits_say_so(
     mirrored.await_commit("[CREATE] v1/configmaps/late by user/alice")
 
 
-def _synced_again(operator: Operator, before: int) -> bool:
-    """Whether a stream is synced in what was logged since; the log outlives a process."""
+def _is_synced_again(operator: Operator, before: int) -> bool:
+    """Whether a stream is synced in the log lines since; the log outlives a process."""
     return '"state":"synced"' in operator.log.read_text()[before:]
 
 
@@ -240,8 +240,8 @@ def _hook(name: str) -> dict[str, Any]:
 
 
 def _our_hook(fault_cluster: LocalCluster) -> dict[str, Any]:
-    found = fault_cluster.api.request(f"{HOOKS}/{Installation().webhook_configuration}")
-    hook: dict[str, Any] = json.loads(found.text)
+    stored = fault_cluster.api.request(f"{HOOKS}/{Installation().webhook_configuration}")
+    hook: dict[str, Any] = json.loads(stored.text)
     return hook
 
 
@@ -250,7 +250,7 @@ def _mirrored_hooks(mirrored: MirroredNamespace) -> set[str]:
 
 
 def _await_report(mirrored: MirroredNamespace) -> None:
-    """Until destination and repository say what was pushed last; asked, they say it at once."""
+    """Wait until destination and repository report the last push, after a reconcile request."""
     tip = history.tip(mirrored)
     request = {"metadata": {"annotations": {"windlass.dev/requestedAt": tip}}}
     admin_user(mirrored).merge("gitdestination", "destination", request)
@@ -271,15 +271,15 @@ def _await_report(mirrored: MirroredNamespace) -> None:
 
 
 def _versions(mirrored: MirroredNamespace) -> dict[str, Any]:
-    """Where the branch is, and the version of each of our objects."""
-    found: dict[str, Any] = {"tip": history.tip(mirrored)}
+    """The tip of the branch, and the version of each of our objects."""
+    stored: dict[str, Any] = {"tip": history.tip(mirrored)}
     for kind, name in (
         ("gitrepoconfig", "repo"),
         ("gitdestination", "destination"),
         ("watchrule", "rule"),
     ):
-        found[kind] = mirrored.admin.get(kind, name)["metadata"]["resourceVersion"]
-    return found
+        stored[kind] = mirrored.admin.get(kind, name)["metadata"]["resourceVersion"]
+    return stored
 
 
 def _truncate(stores: Path) -> int:
@@ -355,10 +355,10 @@ def _continuous_writes(mirrored: MirroredNamespace) -> Iterator[list[str]]:
 
 
 @pytest.mark.scenario("A86")
-def test_sigterm_under_load_pushes_what_waits_and_frees_the_lease(
+def test_sigterm_under_load_pushes_open_windows_and_frees_the_lease(
     mirrored: MirroredNamespace, idle_operator: Operator
 ) -> None:
-    """Open windows are written before the end; the next leader need not wait."""
+    """Open windows are pushed before the end; the next leader need not wait."""
     idle_operator.start()
     mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
     seen = "gitopsreverser_events_processed_total"
