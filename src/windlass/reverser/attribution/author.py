@@ -68,10 +68,10 @@ def display_user(actor: Actor | None) -> str:
     return (sanitize_name(actor.user) if actor is not None else "") or UNRESOLVED.name
 
 
-def sanitize_name(text: str, *, limit: int = MAX_BYTES) -> str:
-    """`text` as one visible line without angle brackets, at most `limit` bytes."""
-    visible = to_single_line(text[: limit * 4]).replace("<", "").replace(">", "").strip(_EDGES)
-    short = visible.encode()[:limit].decode("utf-8", "ignore")
+def sanitize_name(text: str) -> str:
+    """`text` as one visible line without angle brackets, at most `MAX_BYTES` bytes."""
+    visible = to_single_line(text[: MAX_BYTES * 4]).replace("<", "").replace(">", "").strip(_EDGES)
+    short = visible.encode()[:MAX_BYTES].decode("utf-8", "ignore")
     return short.strip(_EDGES)
 
 
