@@ -68,7 +68,7 @@ def test_an_empty_list_removes_what_a_get_confirms(mirrored: MirroredNamespace) 
     assert len(mirrored.files()) == 1
     mirrored.configured({"resources": ["services"]})
     eventually(lambda: not mirrored.files(), "the file gone")
-    assert mirrored.subjects()[0].startswith("[SYNC] 1 objects (+0 ~0 -1)")
+    assert mirrored.subjects()[0].startswith("[SYNC] 1 object (+0 ~0 -1)")
 
 
 @pytest.mark.scenario("A95")

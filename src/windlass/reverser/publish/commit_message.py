@@ -8,7 +8,7 @@ without an author states the reason in one more.
 |---------------------------|----------------------------------------------------------------|
 | one file                  | `[{operation}] {identifier} by user/{user}`                     |
 | several files             | `[BATCH] {n} objects ({top 3 resources}) by user/{user}`       |
-| snapshot                  | `[SYNC] {n} objects (+a ~m -d) in {baseFolder}`                |
+| snapshot                  | `[SYNC] {n} objects (+a ~m -d) in {baseFolder}`, or `1 object` |
 
 Pure.
 """
@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from windlass.objects.names import format_count
 from windlass.reverser.attribution import author
 from windlass.reverser.attribution.record_join import Tier
 from windlass.reverser.publish.commit_plan import PlannedChange
@@ -95,7 +96,8 @@ def render_subject(
 ) -> str:
     """The subject of a commit, by the table above."""
     if kind == "sync":
-        return f"[SYNC] {len(changes)} objects ({_operation_counts(changes)}) in {base_folder}"
+        objects = format_count(len(changes), "object")
+        return f"[SYNC] {objects} ({_operation_counts(changes)}) in {base_folder}"
     by = f"by user/{user or author.UNRESOLVED.name}"
     if len(changes) == 1:
         return f"[{changes[0].op}] {author.to_single_line(changes[0].identity.identifier)} {by}"
@@ -123,7 +125,7 @@ def _reasons(changes: Sequence[PlannedChange]) -> list[str]:
     """Reasons of removals whose objects may still exist, each with its count."""
     count = Counter(change.reason for change in changes if change.reason)
     return [
-        f"{number} {'object' if number == 1 else 'objects'} no longer mirrored: {reason}"
+        f"{format_count(number, 'object')} no longer mirrored: {reason}"
         for reason, number in sorted(count.items())
     ]
 

@@ -86,7 +86,7 @@ def test_a_removal_without_a_deletion_names_its_reason() -> None:
     """Even a single one is listed under its reason, and never as a deletion."""
     gone = replace(change("DELETE", "a"), reason="leader election record")
     first, why, body, _ = commit_message.render_message([gone], TRAILERS, kind="sync").split("\n\n")
-    assert first.startswith("[SYNC] 1 objects (+0 ~0 -1)")
+    assert first.startswith("[SYNC] 1 object (+0 ~0 -1)")
     assert why == "1 object no longer mirrored: leader election record"
     assert body == "REMOVE base/a.yaml"
     both = [gone, replace(gone, path="base/b.yaml"), change("CREATE", "c")]
