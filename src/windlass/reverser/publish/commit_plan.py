@@ -305,6 +305,9 @@ def build_commit_plan(
         )
         if reason is SkipReason.PRUNE_RETAINED:
             retained.add(path)
+        elif update.blob is not None:
+            # Recreated in the same window.
+            retained.discard(path)
         if operation is None or reason is not None:
             skipped.append((update.identity, reason or SkipReason.STATUS_ONLY))
             continue

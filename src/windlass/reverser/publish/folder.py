@@ -182,7 +182,8 @@ class Folder:
         self.irregular: set[str] = set()
         # Directories of the tree as it was loaded; not updated by our own pushes.
         self.directories: frozenset[str] = frozenset()
-        # Paths of updates that this process queued or pushed; only these count as objects.
+        # Paths of updates that this process queued or pushed; only these count as objects,
+        # unless the prune mode keeps them.
         self.own_paths: set[str] = set()
         # Paths that hold foreign content, with the object that needs them and the reason.
         self.refused: dict[str, tuple[Identity, str]] = {}
@@ -224,8 +225,11 @@ class Folder:
     def _count_by_directory(self) -> Counter[str]:
         # A status is computed more often than files come or go.
         if self._directory_counts is None:
-            present = filter(self.index.__contains__, self.own_paths)
-            self._directory_counts = Counter(path.rpartition("/")[0] for path in present)
+            self._directory_counts = Counter(
+                path.rpartition("/")[0]
+                for path in self.own_paths
+                if path in self.index and path not in self._retained
+            )
         return self._directory_counts
 
     @property
@@ -249,8 +253,11 @@ class Folder:
         return sum(map(self.index.__contains__, self._retained))
 
     def retain(self, paths: AbstractSet[str]) -> None:
-        """Count these files as kept by the prune mode."""
-        self._retained |= paths
+        """Count these files as kept by the prune mode, not as objects."""
+        # An object may be recreated while the removal of its file is planned.
+        live = {update.path for update in self.window.updates if update.blob is not None}
+        self._retained |= paths - live
+        self._directory_counts = None
 
     @property
     def is_refused(self) -> bool:
@@ -289,9 +296,9 @@ class Folder:
         self.refused.pop(update.path, None)
         if update.blob is not None:
             self._mark_live(update)
-            self._retained.discard(update.path)
-            if update.path not in self.own_paths:
+            if update.path not in self.own_paths or update.path in self._retained:
                 self.own_paths.add(update.path)
+                self._retained.discard(update.path)
                 self._directory_counts = None
         if self.expected_blob(update.path) == update.blob and update.path not in self.irregular:
             return False

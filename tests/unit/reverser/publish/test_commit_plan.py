@@ -62,6 +62,14 @@ def test_what_prune_keeps_is_named_by_path() -> None:
     assert [reason for _, reason in plan.skipped] == ["PruneRetained"]
 
 
+@pytest.mark.parametrize("blob", ["1", "2"])
+def test_a_file_whose_object_is_recreated_is_not_retained(blob: str) -> None:
+    """SNP-6: of one window the last event counts."""
+    again = [_update("a", None), _update("a", blob)]
+    plan = build_commit_plan(again, {"base/a.yaml": "1"}, prune="Never")
+    assert plan.retained == frozenset()
+
+
 def test_what_git_has_already_is_no_commit() -> None:
     """After a lost reply the same window plans to nothing."""
     plan = build_commit_plan([_update("a", "1")], {"base/a.yaml": "1"})

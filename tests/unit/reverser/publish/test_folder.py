@@ -59,6 +59,32 @@ def test_a_file_recreated_while_its_removal_is_pushed_stays_ours() -> None:
     assert folder.expected_blob("base/a") == "3"
 
 
+def test_a_file_that_prune_keeps_is_no_object() -> None:
+    """A100: after a restart it is none either, so a restart alone changes no status."""
+    folder, restarted = _folder(a="1", b="1"), _folder(a="1", b="1")
+    for update in (_update("a", "1"), _update("b", "1")):
+        folder.add_update(update, 0.0)
+    restarted.add_update(_update("a", "1"), 0.0)
+    assert folder.objects == 2
+    for one in (folder, restarted):
+        one.retain({"base/b"})
+        assert (one.objects, one.retained) == (1, 1)
+    folder.add_update(_update("b", "1"), 1.0)
+    assert (folder.objects, folder.retained) == (2, 0)
+
+
+def test_a_file_recreated_while_its_removal_is_planned_is_not_retained() -> None:
+    """SNP-6: the object is live again when the prune mode has kept its file."""
+    folder = _folder(a="1")
+    folder.add_update(_update("a", "1"), 0.0)
+    folder.add_update(_update("a", None), 0.1)
+    folder.take()
+    folder.add_update(_update("a", "1"), 0.2)
+    folder.settle()
+    folder.retain({"base/a"})
+    assert (folder.objects, folder.retained) == (1, 0)
+
+
 def test_the_claim_is_no_object() -> None:
     """Our own file in the folder is not counted among the mirrored ones."""
     folder = _folder(**{".windlass-claim": "9", "a": "1"})
