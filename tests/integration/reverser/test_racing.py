@@ -10,12 +10,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.git.http_server import RunningGitServer, commit_files, files_at, git
-from tests.support.reverser.branch_worker import BASE, WorkerHarness, config_map_path
+from tests.support.reverser.branch_worker import BASE, MAPS, WorkerHarness, config_map_path
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
+from windlass.objects.names import Identity
 from windlass.reverser.attribution.author import Actor
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.publish.file_update import ScopeSnapshot
 from windlass.reverser.publish.folder import Folder
+from windlass.reverser.selection.rules import operation_mask
 from windlass_dev.git_server.fault_injection import GitFault
 
 PEOPLE = ("alice", "bob", "carol", "dave")
@@ -166,6 +169,40 @@ async def test_commits_pushed_before_a_failure_are_not_written_again(
     ] == list(PEOPLE[:3])
     assert config_map_path("o-5") not in files_at(several_authors.repository)
     assert folder.pending == 0
+
+
+async def test_an_object_recreated_before_its_removal_is_pushed_keeps_its_file(
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: after a push of the first commits, those that remove its file are still to come."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: gone\n  namespace: ns\n"
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    several_authors.add_update(folder, "gone", text, uid="gone-1")
+    await several_authors.write_group()
+    _backlog(several_authors, folder, 4)
+    gone = (Identity(MAPS, "ns", "gone"),)
+    live = frozenset(config_map_path(f"o-{number}") for number in range(4))
+    several_authors.worker.add_snapshot(
+        folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", live, False, operation_mask(()), gone)
+    )
+    await several_authors.wait_until_due()
+    lost_races = _push_during(several_authors, monkeypatch, longest=4)
+    send, idle = pushing._send, list[bool]()
+
+    async def send_after_recreation(attempt: Any) -> None:
+        if not folder.window and config_map_path("o-0") in folder.index:
+            idle.append(folder.is_idle)
+            several_authors.add_update(folder, "gone", text, uid="gone-2")
+        await send(attempt)
+
+    monkeypatch.setattr(pushing, "_send", send_after_recreation)
+    await several_authors.write_group()
+    assert (next(lost_races), idle) == (2, [False])
+    assert config_map_path("gone") not in files_at(several_authors.repository)
+    await several_authors.wait_until_due()
+    await several_authors.write_group()
+    assert files_at(several_authors.repository)[config_map_path("gone")] == text
+    assert (folder.pending, folder.is_idle) == (0, True)
 
 
 async def test_a_new_cause_replaces_the_previous_one(

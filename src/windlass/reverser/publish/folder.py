@@ -359,25 +359,24 @@ class Folder:
         self, edits: Mapping[str, str | None], remaining: Sequence[FileUpdate] = ()
     ) -> None:
         """Move acknowledged edits into the index; `remaining` of the window are still unpushed."""
+        self._directory_counts = None
+        newer = {update.path for update in (*remaining, *self.window.updates)}
         for path, blob in edits.items():
             self.irregular.discard(path)
             if blob is None:
                 self.index.pop(path, None)
             else:
                 self.index[path] = blob
-        self._is_pushing = bool(remaining)
-        self._expect(remaining)
-        self._directory_counts = None
-        self.own_paths.difference_update(path for path in edits if self.expected_blob(path) is None)
+            # Another blob without an update is a removal that a snapshot proves: not pushed yet.
+            if path not in newer and self._expected.get(path) == blob:
+                self._expected.pop(path, None)
+            if self.expected_blob(path) is None and path not in self.index:
+                self.own_paths.discard(path)
 
     def settle(self) -> None:
         """Record that nothing of the closed window is left to push."""
         self._is_pushing, self._closed_snapshots = False, ()
-        self._expect()
-
-    def _expect(self, remaining: Sequence[FileUpdate] = ()) -> None:
-        """Recompute what the folder will hold from `remaining` and the open window."""
-        self._expected = {update.path: update.blob for update in (*remaining, *self.window.updates)}
+        self._expected = {update.path: update.blob for update in self.window.updates}
 
     def expect_removals(self, removals: Iterable[FileUpdate]) -> None:
         """Queue a later update of these paths even if it has the content that they still have."""

@@ -171,6 +171,42 @@ def test_equal_content_is_queued_while_its_removal_is_on_its_way() -> None:
     assert folder.add_update(_update("a", "1"), 1.0)
 
 
+_changes = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", None])))
+
+
+@given(
+    closed=_changes,
+    removed=st.sets(st.sampled_from("abc")),
+    pushed=st.integers(0, 6),
+    later=_changes,
+)
+def test_a_partial_push_forgets_nothing_that_is_still_to_come(
+    closed: list[tuple[str, str | None]],
+    removed: set[str],
+    pushed: int,
+    later: list[tuple[str, str | None]],
+) -> None:
+    """P1: the last event of a path decides, whichever part of the closed window was pushed."""
+    folder = _folder(a="1", b="1")
+    for name, blob in closed:
+        folder.add_update(_update(name, blob), 0.0)
+    window = folder.take()
+    removals = [_update(name, None) for name in sorted(removed)]
+    folder.expect_removals(removals)
+    plan = [*window.updates, *removals]
+    folder.acknowledge({one.path: one.blob for one in plan[:pushed]}, window.updates[pushed:])
+    assert not folder.is_idle
+    for name, blob in later:
+        folder.add_update(_update(name, blob), 1.0)
+    folder.acknowledge({one.path: one.blob for one in plan[pushed:]})
+    folder.settle()
+    folder.acknowledge({one.path: one.blob for one in folder.take().updates})
+    folder.settle()
+    desired = {"a": "1", "b": "1"} | dict(closed) | dict.fromkeys(removed) | dict(later)
+    assert folder.index == {f"base/{name}": blob for name, blob in desired.items() if blob}
+    assert (folder.pending, folder.is_idle) == (0, True)
+
+
 def _snapshot() -> ScopeSnapshot:
     maps = GVR("", "v1", "configmaps")
     return ScopeSnapshot(maps, "ConfigMap", "ns", frozenset(), False, operation_mask(()))
