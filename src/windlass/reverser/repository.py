@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
+
 from windlass.api.kinds.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
 from windlass.api.schema.object_references import CertificateRef, KnownHostsRef
 from windlass.base.clock import Clock
@@ -37,6 +39,8 @@ from windlass.runtime.pending_calls import PendingCalls
 from windlass.sources import credentials
 from windlass.sources.credentials import CredentialRefs, KeyRef, SecretKeyMissing, SecretMissing
 from windlass.sources.git_service import GitService
+
+_log = structlog.get_logger(__name__)
 
 SECRET_RETRY_SECONDS = 3.0
 
@@ -218,7 +222,7 @@ class RepositoryReconciler:
     ) -> RefListing:
         """The remote's refs, from the shared cache where that is new enough.
 
-        A failed query is not repeated while nothing changed.
+        A failed query is not repeated while nothing changed; a new reason is logged.
         """
         request = runtime_status.newest_request(repository.metadata.annotations)
         trigger = _CheckTrigger(repository.metadata.generation, auth.fingerprint, request)
@@ -245,8 +249,16 @@ class RepositoryReconciler:
             translated = _translate_git_error(error, repository.spec, remote)
             until = now + min(self._check_seconds or 60.0, 15.0)
             self._failures[key] = _FailedCheck(trigger, translated, until)
+            if failure is None or failure.error.reason != translated.reason:
+                _log.warning(
+                    "remote check failed; retrying",
+                    repository=str(key),
+                    reason=translated.reason,
+                    message=translated.message,
+                )
             raise translated from error
-        self._failures.pop(key, None)
+        if self._failures.pop(key, None) is not None:
+            _log.info("remote check recovered", repository=str(key))
         return listing
 
     def _branches_to_create(self, key: Key) -> frozenset[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.git.http_server import commit_files, files_at, git
 from tests.support.reverser.branch_worker import BASE, MAPS, OURS, WorkerHarness
@@ -308,18 +309,22 @@ async def test_of_two_namespaces_the_first_push_has_the_folder(
 async def test_a_refused_folder_stays_refused_while_it_is_tried_again(
     harness: WorkerHarness,
 ) -> None:
-    """A destination that comes or goes makes others try; their status does not change for it."""
+    """A destination that comes or goes makes others try; neither status nor log changes for it."""
     holder = await harness.open_folder()
     harness.add_update(holder, "one")
     await harness.wait_until_due()
     await harness.write_group()
-    below = await harness.open_folder(key=Key("ns", "below"), base_folder=f"{BASE}/below")
-    assert below.error is not None
-    harness.attach(key=Key("ns", "beside"), base_folder="beside")
-    assert below.error is not None
-    await harness.write_group()
+    with capture_logs() as logs:
+        below = await harness.open_folder(key=Key("ns", "below"), base_folder=f"{BASE}/below")
+        assert below.error is not None
+        harness.attach(key=Key("ns", "beside"), base_folder="beside")
+        assert below.error is not None
+        await harness.write_group()
     assert below.error is not None
     assert below.error.reason == "OverlappingBaseFolder"
+    assert [(row["destination"], row["reason"]) for row in logs] == [
+        ("ns/below", "OverlappingBaseFolder")
+    ]
 
 
 async def test_two_namespaces_that_write_at_once_never_share_a_folder(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from windlass.api.kinds.gitrepoconfig import GitRepoConfig
 from windlass.base.clock import SystemClock
@@ -133,6 +134,20 @@ async def test_a_failure_is_repeated_until_something_changes(
     outcome = await repositories.reconcile(KEY)
     assert outcome.ready is not None
     assert outcome.ready.reason == "BranchFound"
+
+
+async def test_an_outage_is_logged_once(
+    remote: FakeRemote, repositories: RepositoryReconciler
+) -> None:
+    """One line when a remote cannot be listed, whatever the number of checks, and one after."""
+    with capture_logs() as logs:
+        for request, away in (("1", True), ("2", True), ("3", False), ("4", False)):
+            remote.away, remote.annotations = away, {"windlass.dev/requestedAt": request}
+            await repositories.reconcile(KEY)
+    assert [(row["event"], row["repository"], row.get("reason")) for row in logs] == [
+        ("remote check failed; retrying", "ns/repo", "ConnectionFailed"),
+        ("remote check recovered", "ns/repo", None),
+    ]
 
 
 async def test_a_changed_url_ends_writing_to_the_old_one(

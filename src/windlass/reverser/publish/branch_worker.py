@@ -333,7 +333,6 @@ class BranchWorker:
 
     async def _open_folder(self, folder: Folder) -> None:
         """Open a folder that may be written to; else close it with the error, to retry later."""
-        retry_at = self._clock.monotonic() + _CLOSED_RETRY_SECONDS
         was_open = folder.is_open
         try:
             displaced = await folder_opening.open_folder(
@@ -348,12 +347,19 @@ class BranchWorker:
                 # Updates were not queued for it while it was closed.
                 self._hooks.resnapshot(folder.target.key)
         except Stalled as error:
-            folder.close(error, retry_at)
+            self._close_folders([(folder, error)])
         self._hooks.folder_changed(folder.target.key)
 
     def _close_folders(self, displaced: Iterable[tuple[Folder, Stalled]]) -> None:
-        """Stop writing to folders that another destination keeps now."""
+        """Stop writing to folders that another destination keeps; only a new reason is logged."""
         for folder, error in displaced:
+            if folder.error is None or folder.error.reason != error.reason:
+                _log.warning(
+                    "folder not writable; retrying",
+                    destination=str(folder.target.key),
+                    reason=error.reason,
+                    message=error.message,
+                )
             folder.close(error, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
             self._hooks.folder_changed(folder.target.key)
 
