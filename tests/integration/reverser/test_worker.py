@@ -100,12 +100,17 @@ async def test_a_new_destination_gets_time_for_its_rules(harness: WorkerHarness)
 
 
 async def test_only_events_wait_for_the_commit_window(harness: WorkerHarness) -> None:
-    """What a snapshot or a review finds is written at once; a change waits for its window."""
+    """What a snapshot or a review finds is written at once; a change waits for its window.
+
+    SNP-7: it does not wait because a change came before it or after it.
+    """
     folder = await harness.open_folder(window_seconds=300.0)
+    harness.add_update(folder, "one")
+    assert harness.worker._due_at(harness.group) == folder.window.opened + 300.0
     harness.worker.add_snapshot(folder, FolderReview())
     await harness.wait_until_due()
-    harness.add_update(folder, "one")
-    assert not harness.worker._is_due(harness.group)
+    harness.add_update(folder, "two")
+    await harness.wait_until_due()
 
 
 async def test_a_file_where_the_folder_should_be_stays(harness: WorkerHarness) -> None:

@@ -226,10 +226,15 @@ class BranchWorker:
             push_average=self._pusher.average,
             files=len(window.updates) if window.observed_count else 0,
             size_bytes=window.size if window.observed_count else 0,
-            # The fixed commit window is for events; what snapshots and reviews find is none.
-            fixed_window=folder.target.window_seconds if window.observed_count else None,
+            fixed_window=self._fixed_window(folder),
             limits=self._limits,
         )
+
+    def _fixed_window(self, folder: Folder) -> float | None:
+        """The commit window of a folder in which nothing but events wait; else None."""
+        # What a snapshot or a review finds is no event, and events may share its push.
+        only_events = folder.window.observed_count and not folder.window.snapshots
+        return folder.target.window_seconds if only_events else None
 
     async def _write_group(self, group: WriterGroup) -> None:
         """One attempt to open the group's folders and to push what is due; errors stay here."""
