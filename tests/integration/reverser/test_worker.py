@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.git.http_server import commit_files, files_at, git
+from tests.support.processes.polling import eventually
 from tests.support.reverser.branch_worker import BASE, MAPS, OURS, WorkerHarness
 from tests.support.reverser.branch_worker import config_map_path as _path
 from windlass.base.errors import Retryable
@@ -18,7 +19,7 @@ from windlass.git.errors import GitError
 from windlass.git.format import failures
 from windlass.kube.discovery import ApiTypes
 from windlass.objects.names import Identity, Key
-from windlass.reverser.publish import folder_claim
+from windlass.reverser.publish import folder_claim, publisher
 from windlass.reverser.publish import remote_branch as branch_module
 from windlass.reverser.publish.file_update import FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import WriteTarget
@@ -225,6 +226,28 @@ async def test_a_store_full_of_old_objects_is_fetched_anew(
     await harness.write_group()
     assert {_path("one"), _path("two")} <= files_at(harness.repository).keys()
     assert len(harness.subjects()) == 3
+
+
+async def test_authors_are_proven_while_a_push_takes_long(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ATT-7: a change that arrives during a push is judged before its record can expire."""
+    monkeypatch.setattr(publisher, "SETTLE_SECONDS", 0.05)
+    folder = await harness.open_folder(window_seconds=0.0)
+    send = pushing._send
+
+    async def is_judged() -> bool:
+        return bool(folder.window.verdicts)
+
+    async def send_slowly(attempt: Any) -> None:
+        harness.add_update(folder, "two")
+        await eventually(is_judged, "a verdict on the change that waits")
+        await send(attempt)
+
+    monkeypatch.setattr(pushing, "_send", send_slowly)
+    harness.add_update(folder, "one")
+    await harness.write_group()
+    assert harness.group.error is None
 
 
 RACES = (

@@ -162,10 +162,7 @@ class BranchWorker:
         """Write until cancelled."""
         while True:
             await self._wait_until_due()
-            for _, folder in self.folders():
-                publisher.settle_window(
-                    folder.window, self._publisher.judge, self._clock.monotonic()
-                )
+            self._settle_windows()
             for group in list(self.groups.values()):
                 if self._is_due(group):
                     await self._write_group(group)
@@ -180,9 +177,7 @@ class BranchWorker:
     async def _wait_until_due(self) -> None:
         """Sleep until a group or a verdict is due, or until something changed."""
         self._wake.clear()
-        times = [self._due_at(group) for group in self.groups.values()]
-        times += [publisher.next_settle_time(folder.window) for _, folder in self.folders()]
-        due = min(times, default=float("inf"))
+        due = min((self._next_settle_time(), *map(self._due_at, self.groups.values())))
         if due == float("inf"):
             await self._wake.wait()
             return
@@ -193,6 +188,24 @@ class BranchWorker:
                     await self._wake.wait()
             except TimeoutError:
                 return
+
+    def _next_settle_time(self) -> float:
+        windows = (folder.window for _, folder in self.folders())
+        return min(map(publisher.next_settle_time, windows), default=float("inf"))
+
+    def _settle_windows(self) -> None:
+        """Judge the changes in open windows whose records must all have arrived."""
+        now = self._clock.monotonic()
+        for _, folder in self.folders():
+            publisher.settle_window(folder.window, self._publisher.judge, now)
+
+    async def _settle_during_write(self) -> None:
+        """Settle windows in time: a slow server may hold the loop for longer than records live."""
+        while True:
+            # No change that arrives in this time is due before its end.
+            delay = self._next_settle_time() - self._clock.monotonic()
+            await asyncio.sleep(min(delay, publisher.SETTLE_SECONDS))
+            self._settle_windows()
 
     def _is_due(self, group: WriterGroup) -> bool:
         return self._due_at(group) <= self._clock.monotonic()
@@ -238,8 +251,11 @@ class BranchWorker:
 
     async def _write_group(self, group: WriterGroup) -> None:
         """One attempt to open the group's folders and to push what is due; errors stay here."""
-        with fair_slots.namespace_context(group.repository.namespace):
-            await self._try_to_write(group)
+        async with asyncio.TaskGroup() as tasks:
+            settling = tasks.create_task(self._settle_during_write())
+            with fair_slots.namespace_context(group.repository.namespace):
+                await self._try_to_write(group)
+            settling.cancel()
         self._notify_changed(group)
 
     async def _try_to_write(self, group: WriterGroup) -> None:
