@@ -13,7 +13,7 @@ from tests.support.git.http_server import RunningGitServer, commit_files, files_
 from tests.support.reverser.branch_worker import BASE, MAPS, WorkerHarness, config_map_path
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
-from windlass.objects.names import Identity
+from windlass.objects.names import Identity, Key
 from windlass.reverser.attribution.author import Actor
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
 from windlass.reverser.publish.file_update import ScopeSnapshot
@@ -22,6 +22,7 @@ from windlass.reverser.selection.rules import operation_mask
 from windlass_dev.git_server.fault_injection import GitFault
 
 PEOPLE = ("alice", "bob", "carol", "dave")
+_MANY_RACES = 100
 
 
 @pytest.fixture
@@ -56,14 +57,19 @@ def _pushed_commits(harness: WorkerHarness) -> list[str]:
 def _push_during(
     harness: WorkerHarness, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
 ) -> Iterator[int]:
-    """A foreign push during every push of more than `longest` commits; counts them."""
+    """A foreign push during every push of more than `longest` commits; counts them.
+
+    It gives up after so many that pushes do not get shorter.
+    """
     send, lost_races, numbers = pushing._send, count(1), count(1)
 
     async def send_after_foreign_push(attempt: Any) -> None:
         commits = git(attempt.store.directory, "rev-list", "--count", attempt.commit,
                       f"^{attempt.expected}")  # fmt: skip
         if int(commits) > longest:
-            commit_files(harness.repository, {theirs: f"{next(numbers)}\n"})
+            number = next(numbers)
+            assert number < _MANY_RACES, f"still {commits.strip()} commits in one push"
+            commit_files(harness.repository, {theirs: f"{number}\n"})
             next(lost_races)
         await send(attempt)
 
@@ -71,13 +77,17 @@ def _push_during(
     return lost_races
 
 
+@pytest.mark.parametrize("theirs", ["theirs", f"{BASE}/README.md"])
 async def test_a_backlog_is_pushed_beside_a_faster_writer(
-    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch, theirs: str
 ) -> None:
-    """GIT-7: long pushes lose every race, so pushes get shorter; nothing is lost or repeated."""
+    """GIT-7: long pushes lose every race, so pushes get shorter; nothing is lost or repeated.
+
+    That holds beside our folder and within it, where each lost race needs a new plan.
+    """
     folder = await several_authors.open_folder(window_seconds=0.0)
     subjects = _backlog(several_authors, folder, 60)
-    _push_during(several_authors, monkeypatch, longest=8)
+    _push_during(several_authors, monkeypatch, longest=8, theirs=theirs)
     with capture_logs() as logs:
         await several_authors.write_group()
     assert several_authors.group.error is None
@@ -88,13 +98,20 @@ async def test_a_backlog_is_pushed_beside_a_faster_writer(
     reasons = [row["reason"] for row in logs if row["event"] == "push failed; retrying"]
     assert reasons == ["PushRaced"]
     git(several_authors.repository, "fsck", "--strict")
+    refs = git(several_authors.repository, "for-each-ref", "--format=%(refname)")
+    assert refs.split() == ["refs/heads/main"]
 
 
+@pytest.mark.parametrize("theirs", ["theirs", "beside/note"])
 async def test_a_race_outside_of_our_folder_needs_no_new_plan(
-    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch, theirs: str
 ) -> None:
-    """Where our folder is unchanged on the new tip only commits and the trees above it are new."""
+    """Where our folder is unchanged on the new tip only commits and the trees above it are new.
+
+    The folder of another destination, which has nothing to write, may differ.
+    """
     folder = await several_authors.open_folder(window_seconds=0.0)
+    beside = await several_authors.open_folder(key=Key("ns", "beside"), base_folder="beside")
     _backlog(several_authors, folder, 20)
     planned, plan = count(), several_authors.worker._publisher.plan
 
@@ -103,10 +120,11 @@ async def test_a_race_outside_of_our_folder_needs_no_new_plan(
         return await plan(batches)
 
     monkeypatch.setattr(several_authors.worker._publisher, "plan", counted_plan)
-    _push_during(several_authors, monkeypatch, longest=5)
+    _push_during(several_authors, monkeypatch, longest=5, theirs=theirs)
     await several_authors.write_group()
     assert len(_pushed_commits(several_authors)) == 20
     assert next(planned) == 1
+    assert beside.index.keys() == {theirs} & {"beside/note"}
 
 
 async def test_a_race_within_our_folder_is_planned_again(
@@ -169,6 +187,26 @@ async def test_commits_pushed_before_a_failure_are_not_written_again(
     ] == list(PEOPLE[:3])
     assert config_map_path("o-5") not in files_at(several_authors.repository)
     assert folder.pending == 0
+
+
+async def test_a_push_that_lands_ends_the_report_of_lost_races(
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PushRaced goes with the first push that lands, not with the last of a long backlog."""
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    _backlog(several_authors, folder, 8)
+    _push_during(several_authors, monkeypatch, longest=1)
+    send, reasons = pushing._send, list[str]()
+
+    async def send_and_note(attempt: Any) -> None:
+        error = several_authors.group.error
+        reasons.append(error.reason if error is not None else "")
+        await send(attempt)
+
+    monkeypatch.setattr(pushing, "_send", send_and_note)
+    await several_authors.write_group()
+    assert reasons[:5] == ["", "", "", "PushRaced", ""]
+    assert len(_pushed_commits(several_authors)) == 8
 
 
 async def test_an_object_recreated_before_its_removal_is_pushed_keeps_its_file(

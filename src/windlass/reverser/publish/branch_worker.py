@@ -14,8 +14,8 @@ Rules:
 | Push ended in | Then |
 |---|---|
 | pushed, or already there | acknowledge: index and tip move |
-| raced | at once: the same commits, fewer of them, on the new tip; if an open folder has \
-other files there: load it and plan again |
+| raced | at once: the same commits, fewer of them, on the new tip; a folder that has other \
+files there is loaded, and planned again if it is being written |
 | rewound | fetch the new tip, load the folders again, plan again |
 | absent | the branch is resolved again: created where allowed, else BranchNotFound |
 | rejected | PushRejected: slow retry, or when something changes |
@@ -25,7 +25,7 @@ other files there: load it and plan again |
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 
@@ -40,8 +40,20 @@ from windlass.reverser import events
 from windlass.reverser.publish import batch_builder, cadence, folder_opening, publisher
 from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import Folder, PendingWindow, WriteTarget
-from windlass.reverser.publish.publisher import CommitStep, FolderBatch, Publisher, PublishPlan
-from windlass.reverser.publish.pusher import BranchMoved, FolderWindow, Pusher, PushWindows
+from windlass.reverser.publish.publisher import (
+    BuiltCommits,
+    CommitStep,
+    FolderBatch,
+    Publisher,
+    PublishPlan,
+)
+from windlass.reverser.publish.pusher import (
+    BranchMoved,
+    FolderWindow,
+    PushedWindow,
+    Pusher,
+    PushWindows,
+)
 from windlass.reverser.publish.remote_branch import RemoteBranch
 from windlass.reverser.publish.worker_hooks import WorkerHooks
 from windlass.reverser.publish.writer_group import WriterGroup
@@ -409,16 +421,20 @@ class BranchWorker:
 
     async def _plan_and_push(self, group: WriterGroup, windows: list[FolderWindow]) -> None:
         """Plan and push until nothing is left in `windows`, which always holds what is unpushed."""
+        # Kept through new plans: a writer who changes our folder makes every lost race need one.
+        stride = cadence.PushStride()
         while windows:
             batches = [await self._build_batch(folder, window) for folder, window in windows]
             plan = await self._publisher.plan(batches)
             windows[:] = [
                 (folder, window.without_content(plan.blobs)) for folder, window in windows
             ]
-            if await self._push_all(group, windows, plan.steps):
+            next_stride = await self._push_all(group, windows, plan.steps, stride)
+            if next_stride is None:
                 self._settle_folders([folder for folder, _ in windows], plan)
                 windows.clear()
             else:
+                stride = next_stride
                 self._drop_unwritable(windows)
 
     def _drop_unwritable(self, windows: list[FolderWindow]) -> None:
@@ -438,15 +454,18 @@ class BranchWorker:
         )
 
     async def _push_all(
-        self, group: WriterGroup, windows: list[FolderWindow], steps: tuple[CommitStep, ...]
-    ) -> bool:
-        """Push all of `steps`; False if what is left in `windows` must be planned again.
+        self,
+        group: WriterGroup,
+        windows: list[FolderWindow],
+        steps: tuple[CommitStep, ...],
+        stride: cadence.PushStride,
+    ) -> cadence.PushStride | None:
+        """Push all of `steps`; the next stride if what is left in `windows` needs a new plan.
 
         Against writers who push all the time a long series of commits never lands at once, so
         each push after a lost race carries fewer, and after a success more.
         """
         progress = PushWindows(windows)
-        stride = cadence.PushStride(len(steps))
         while steps:
             group.unacknowledged_commits = len(steps)
             target = windows[0][0].target
@@ -454,33 +473,41 @@ class BranchWorker:
             moved = await self._pusher.push(target, built)
             if moved is None:
                 stride, steps = stride.after_push(), steps[len(built.steps) :]
-                self._pusher.acknowledge(built, progress.record_push(built, complete=not steps))
+                self._acknowledge(group, built, progress.record_push(built, complete=not steps))
                 windows[:] = progress.remaining
-                for folder_commits in built.written:
-                    self._close_folders(
-                        folder_opening.displaced_by(folder_commits.folder, self.folders())
-                        if folder_commits.claims
-                        else ()
-                    )
                 await self._pusher.trim_memory(built)
             else:
-                stride = stride.after_race()
+                stride = stride.after_race(len(built.steps))
                 self._hooks.metrics.count_race()
-                if await self._follow_branch(group, target, moved, stride.lost):
-                    return False
+                if await self._follow_branch(group, windows, moved, stride.lost):
+                    return stride
             # A folder was closed or detached while the push was under way.
             if not all(self._may_write(folder) for folder, _ in windows):
-                return False
+                return stride
         group.unacknowledged_commits = 0
-        return True
+        return None
+
+    def _acknowledge(
+        self, group: WriterGroup, built: BuiltCommits, windows: Sequence[PushedWindow]
+    ) -> None:
+        """Record that the server has `built`, and what follows from it for group and folders."""
+        self._pusher.acknowledge(built, windows)
+        if group.error is not None:
+            # The server takes our pushes again, however much is left to push.
+            group.record_success()
+            self._notify_changed(group)
+        for written in built.written:
+            if written.claims:
+                self._close_folders(folder_opening.displaced_by(written.folder, self.folders()))
 
     def _may_write(self, folder: Folder) -> bool:
         return folder.is_open and any(folder is attached for _, attached in self.folders())
 
     async def _follow_branch(
-        self, group: WriterGroup, target: WriteTarget, moved: BranchMoved, lost_races: int
+        self, group: WriterGroup, windows: list[FolderWindow], moved: BranchMoved, lost_races: int
     ) -> bool:
-        """Move to the new tip; whether the plan is void because an open folder differs there."""
+        """Move to the new tip; whether the plan is void because its folders differ there."""
+        target = windows[0][0].target
         # Deleted or rewound: only a fetch shows what the branch has now.
         if not isinstance(moved, pushing.Raced):
             await self._catch_up(target)
@@ -490,11 +517,13 @@ class BranchWorker:
         before = self._branch.base
         self._branch.set_tip(moved.tip)
         changed = [
-            folder for _, folder in self.folders() if await self._has_other_files(folder, before)
+            folder
+            for _, folder in list(self.folders())
+            if await self._has_other_files(folder, before)
         ]
         for folder in changed:
             await self._reload(folder)
-        return bool(changed)
+        return any(folder in changed for folder, _ in windows)
 
     async def _has_other_files(self, folder: Folder, before: str | None) -> bool:
         path = folder.target.base_folder

@@ -9,6 +9,7 @@ Pure.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 REST_SECONDS = 1.0
@@ -46,12 +47,12 @@ class PushStride:
     at a steady pace, pushes that land and pushes that do not alternate.
     """
 
-    commits: int
+    commits: int = sys.maxsize
     lost: int = 0
 
-    def after_race(self) -> PushStride:
-        """Half as many commits."""
-        return PushStride(max(1, self.commits // 2), self.lost + 1)
+    def after_race(self, sent: int) -> PushStride:
+        """Half as many commits as were `sent`."""
+        return PushStride(max(1, sent // 2), self.lost + 1)
 
     def after_push(self) -> PushStride:
         """Four times as many commits."""
