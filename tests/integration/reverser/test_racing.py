@@ -16,6 +16,7 @@ from windlass.git.errors import GitError
 from windlass.objects.names import Identity, Key
 from windlass.reverser.attribution.author import Actor
 from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.publish import folder_claim
 from windlass.reverser.publish.file_update import ScopeSnapshot
 from windlass.reverser.publish.folder import Folder
 from windlass.reverser.selection.rules import operation_mask
@@ -241,6 +242,30 @@ async def test_an_object_recreated_before_its_removal_is_pushed_keeps_its_file(
     await several_authors.write_group()
     assert files_at(several_authors.repository)[config_map_path("gone")] == text
     assert (folder.pending, folder.is_idle) == (0, True)
+
+
+async def test_a_folder_that_could_not_be_loaded_from_a_new_tip_is_not_written(
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SNP-11: a claim on a tip that we follow counts, also if reading it failed the first time."""
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    several_authors.add_update(folder, "one", uid="one-1")
+    theirs = folder_claim.render_claim(folder_claim.FolderClaim("other-uid", "ns/dest"))
+    commit_files(several_authors.repository, {folder.claim_path: theirs.decode()})
+    before = files_at(several_authors.repository)
+
+    async def unavailable(path: str) -> dict[str, Any]:
+        raise GitError("Unavailable", "gone for now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(several_authors.branch, "entries", unavailable)
+        await several_authors.write_group()
+    assert several_authors.group.error is not None
+    assert several_authors.group.error.reason == "GitUnavailable"
+    await several_authors.write_group()
+    assert folder.error is not None
+    assert folder.error.reason == "FolderClaimed"
+    assert files_at(several_authors.repository) == before
 
 
 async def test_a_new_cause_replaces_the_previous_one(

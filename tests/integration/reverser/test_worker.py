@@ -228,6 +228,26 @@ async def test_a_store_full_of_old_objects_is_fetched_anew(
     assert len(harness.subjects()) == 3
 
 
+async def test_a_store_that_could_not_be_fetched_anew_is_fetched_later(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of an unavailable remote ends when it answers, without any change."""
+    await harness.open_folder()
+
+    async def unavailable(target: WriteTarget) -> str:
+        raise Retryable("GitUnavailable", "away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(branch_module, "_CLUTTER_LIMIT", -1)
+        patch.setattr(harness.branch, "refresh", unavailable)
+        await harness.write_group()
+    assert harness.group.error is not None
+    await harness.wait_until_due()
+    await harness.write_group()
+    assert harness.group.error is None
+    assert harness.worker._due_at(harness.group) == float("inf")
+
+
 async def test_authors_are_proven_while_a_push_takes_long(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ files there is loaded, and planned again if it is being written |
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
@@ -323,6 +324,8 @@ class BranchWorker:
         """Replace a store that many commits have cluttered, but only while nothing is pending."""
         has_pending = any(folder.window or folder.dropped for _, folder in self.folders())
         if group.folders and not has_pending and await self._branch.is_cluttered():
+            # Without a store the branch must be read again, also if that fails now.
+            self._may_have_moved = True
             await self._branch.discard_store()
             await self._catch_up(next(iter(group.folders.values())).target)
 
@@ -336,20 +339,32 @@ class BranchWorker:
         if not closed and not must_ask and self._branch.is_known and not self._may_have_moved:
             return
         await self._catch_up(next(iter(group.folders.values())).target)
-        self._may_have_moved = False
         for folder in closed:
             await self._open_folder(folder)
 
     async def _catch_up(self, target: WriteTarget) -> None:
         """Refresh the tip; if it moved, every open folder is loaded from the new one."""
         moved = await self._branch.refresh(target)
-        if moved == "same":
-            return
         if moved == "rewound":
             self._report_rewind()
-        for _, folder in list(self.folders()):
-            if folder.is_open:
-                await self._reload(folder)
+        if moved != "same":
+            with self._loading_from_tip():
+                for _, folder in list(self.folders()):
+                    if folder.is_open:
+                        await self._reload(folder)
+        self._may_have_moved = False
+
+    @contextlib.contextmanager
+    def _loading_from_tip(self) -> Iterator[None]:
+        """Have the branch refreshed before the next push if an open folder could not be loaded.
+
+        It still has the files of an older tip, and does not know a claim that came with the new.
+        """
+        try:
+            yield
+        except BaseException:
+            self._branch.is_known, self._may_have_moved = False, True
+            raise
 
     def _report_rewind(self) -> None:
         tip = self._branch.base or ""
@@ -516,13 +531,14 @@ class BranchWorker:
             self._notify_changed(group)
         before = self._branch.base
         self._branch.set_tip(moved.tip)
-        changed = [
-            folder
-            for _, folder in list(self.folders())
-            if await self._has_other_files(folder, before)
-        ]
-        for folder in changed:
-            await self._reload(folder)
+        with self._loading_from_tip():
+            changed = [
+                folder
+                for _, folder in list(self.folders())
+                if await self._has_other_files(folder, before)
+            ]
+            for folder in changed:
+                await self._reload(folder)
         return any(folder in changed for folder, _ in windows)
 
     async def _has_other_files(self, folder: Folder, before: str | None) -> bool:
