@@ -191,9 +191,10 @@ class Attributor:
             # The API server removes such objects itself, without an admission request.
             return AuthorVerdict("unresolved", None, "DefinitionDeleted")
         verdict = record_join.attribute_change(observation, self._records, self._coverage, now=now)
-        after_start = observation.received > self._complete_since + record_join.REACH_SECONDS
-        # Right after a start missing records are no loss that a user could investigate.
-        if verdict.reason == "RecordsLost" and not after_start:
+        early = observation.received <= self._complete_since + record_join.REACH_SECONDS
+        # Right after a start missing records are no loss that a user could investigate; a webhook
+        # that is not registered is one, however long ago the start was.
+        if verdict.reason == "RecordsLost" and early and self._unregistered_since is None:
             return AuthorVerdict("unresolved", None, "Starting")
         return verdict
 

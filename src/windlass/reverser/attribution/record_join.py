@@ -37,7 +37,7 @@ from windlass.reverser.attribution.records import AdmissionRecord, AdmissionReco
 from windlass.reverser.attribution.webhook_coverage import WebhookCoverage
 from windlass.reverser.file_operation import Operation
 
-Tier = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
+Tier = Literal["exact", "chain", "sync", "unresolved"]
 UnresolvedReason = Literal[
     "",
     "NoRecord",

@@ -83,6 +83,17 @@ async def test_records_are_complete_when_the_webhook_serves_and_is_registered(
     assert attributor.judge(_change(received=early + 10)).reason == "RecordsLost"
 
 
+async def test_changes_without_a_webhook_configuration_lose_their_records() -> None:
+    """However long ago the start was: only the configuration ends it, and a user installs that."""
+    attributor, _ = _attributor()
+    attributor.set_serving(True)
+    attributor.set_registered(False)
+    assert attributor.judge(_change()).reason == "RecordsLost"
+    attributor.set_registered(True)
+    assert attributor.judge(_change()).reason == "Starting"
+    attributor.set_serving(False)
+
+
 async def test_starting_is_reported_after_the_first_change_without_an_author() -> None:
     """Before that, a status that is Ready stays as it is."""
     attributor, states = _attributor()
