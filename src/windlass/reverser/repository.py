@@ -132,6 +132,8 @@ class RepositoryReconciler:
         self._calls = calls
         self._clock = clock
         self._check_seconds = check_seconds
+        # How old a listing may be that nothing changed since; any age if checks are off.
+        self._max_age_seconds = max(0.0, check_seconds - 1.0) if check_seconds else float("inf")
         self._on_change = on_change
         # What destinations work with; stays through failures that prove nothing.
         self._reachable: dict[Key, ReachableRepository] = {}
@@ -229,10 +231,11 @@ class RepositoryReconciler:
         now, failure = self._clock.monotonic(), self._failures.get(key)
         if failure is not None and failure.still_applies(trigger, now):
             raise failure.error
-        # The first check after a start may share a listing; a change needs one of its own.
-        fresh = self._triggers.get(key, trigger) != trigger
+        # The first check after a start may share a listing; a change needs one of its own, and so
+        # does a retry, which a listing from before the failure would hide.
+        fresh = failure is not None or self._triggers.get(key, trigger) != trigger
         self._triggers[key] = trigger
-        max_age = 0.0 if fresh else max(0.0, self._check_seconds - 1.0)
+        max_age = 0.0 if fresh else self._max_age_seconds
         try:
             listing = await self._calls.result(
                 key,

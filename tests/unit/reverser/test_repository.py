@@ -76,6 +76,10 @@ def remote() -> FakeRemote:
 @pytest.fixture
 def repositories(remote: FakeRemote) -> RepositoryReconciler:
     """The reconciler under test."""
+    return _reconciler(remote, check_seconds=60.0)
+
+
+def _reconciler(remote: FakeRemote, *, check_seconds: float) -> RepositoryReconciler:
     cache = SimpleNamespace(
         repositories=remote, repository=remote.repository, destinations_for=lambda _: ()
     )
@@ -88,7 +92,7 @@ def repositories(remote: FakeRemote) -> RepositoryReconciler:
         ),
         PendingCalls(lambda _: None),
         SystemClock(),
-        check_seconds=60.0,
+        check_seconds=check_seconds,
         on_change=remote.changed.append,
     )
 
@@ -105,6 +109,18 @@ async def test_a_change_or_a_request_wants_a_fresh_answer(
     await repositories.reconcile(KEY)
     await repositories.reconcile(KEY)
     assert remote.ages == [59.0, 59.0, 0.0, 0.0, 59.0]
+
+
+async def test_without_checks_only_a_change_or_a_request_lists_the_remote(
+    remote: FakeRemote,
+) -> None:
+    """--remote-check-interval=0: a listing of any age is enough for an idle reconcile."""
+    repositories = _reconciler(remote, check_seconds=0.0)
+    await repositories.reconcile(KEY)
+    await repositories.reconcile(KEY)
+    remote.annotations = {"windlass.dev/requestedAt": "now"}
+    await repositories.reconcile(KEY)
+    assert remote.ages == [float("inf"), float("inf"), 0.0]
 
 
 async def test_a_new_repository_is_being_checked(
