@@ -33,7 +33,8 @@ adds the keys of its dependents to their queues, and their reconciles read the c
 | GitRepoConfig, or what is known of its remote | its GitDestinations |
 | GitDestination | itself, its rules; its GitRepoConfig if the branch is to be created |
 | mirror progress of a GitDestination | itself, its folder review |
-| served types, or the route plan | all rules |
+| served types | all rules, all folder reviews |
+| the route plan | all rules |
 | admission webhook health | all GitDestinations |
 
 `app` builds one `Reverser` per process; the leader runs `Reverser.run`. Cancelling it stops the
@@ -54,7 +55,7 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Key
 from windlass.objects.resources import API_SERVICES, CUSTOM_RESOURCE_DEFINITIONS
-from windlass.reverser import wiring
+from windlass.reverser import status, wiring
 from windlass.reverser.destination import DestinationReconciler
 from windlass.reverser.event_queue import EventQueue
 from windlass.reverser.folder_reviews import FolderReviews
@@ -231,6 +232,7 @@ class Reverser:
                     field_manager=_STATUS_MANAGER,
                     recorder=recorder,
                     clock=clock,
+                    complete=status.complete_outcome,
                 ),
                 on_result=self._metrics.observe_reconcile,
             )
@@ -303,7 +305,7 @@ class Reverser:
         self._requeue_rules_of(key)
 
     def _folder_changed(self, key: Key) -> None:
-        """A branch worker opened, closed or wrote the folder of a destination."""
+        """A branch worker opened, closed or wrote a folder, or has the first update for it."""
         self.mirror.folder_changed(key)
         self._mirror_progressed(key)
 
@@ -345,4 +347,5 @@ class Reverser:
             "CatalogRefresher sets it before it calls on_change"
         )
         self.mirror.set_catalog(self.catalog.current)
+        self._folder_reviews.catalog_changed()
         self._requeue_all_rules()

@@ -3,7 +3,7 @@
 A destination whose references are valid is passed to the mirror as a `WriteTarget`; any error
 stops its writes and keeps its files. Between reconciles the mirror reports progress through
 `mirror_progressed`, which requeues the destination: at once for a transition, else at most every
-`_STATUS_INTERVAL_SECONDS`.
+`_STATUS_INTERVAL_SECONDS`. Changes that begin to wait are reported only if they wait that long.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class DestinationReconciler:
         self._settled: set[Key] = set()
         # Destinations that were idle at least once since all their scopes are synced.
         self._first_synced: set[Key] = set()
+        # Rules that were resolved or refused since this process began, as kind and key.
+        self._checked_rules: set[tuple[str, Key]] = set()
         # The ref listing and the reconcile request that the worker was last notified of.
         self._last_listings: dict[Key, tuple[RefListing, str | None]] = {}
 
@@ -88,12 +90,26 @@ class DestinationReconciler:
         """Whether a reconcile of this destination reached a verdict, be it an error."""
         return key in self._settled
 
+    def rule_checked(self, kind: str, rule: Key, destination: Key | None) -> None:
+        """Note that a rule was resolved or refused; until then its destination is not synced."""
+        if (kind, rule) not in self._checked_rules:
+            self._checked_rules.add((kind, rule))
+            if destination is not None:
+                self.mirror_progressed(destination)
+
+    def rule_deleted(self, kind: str, rule: Key) -> None:
+        """Forget a rule."""
+        self._checked_rules.discard((kind, rule))
+
     def mirror_progressed(self, key: Key) -> None:
         """Requeue a destination whose progress changed, at once if it is a transition."""
         reported, reported_at = self._reported.get(key, (None, 0.0))
         progress = self._progress(key)
         if reported is None or reported.transitions != progress.transitions:
             self._queue.add(key)
+        elif reported.is_synced != progress.is_synced:
+            # Most pushes end within the interval, and so does Synced=False: it is never written.
+            self._queue.add_after(key, 0.0 if progress.is_synced else _STATUS_INTERVAL_SECONDS)
         elif reported != progress:
             self._queue.add_after(
                 key, max(0.0, reported_at + _STATUS_INTERVAL_SECONDS - self._clock.monotonic())
@@ -104,6 +120,7 @@ class DestinationReconciler:
         raw = self._cache.destinations.get(key)
         if raw is None:
             self._stop_writing(key)
+            self._settled.discard(key)
             self._reported.pop(key, None)
             self._last_listings.pop(key, None)
             self._metrics.forget_destination(key)
@@ -233,6 +250,14 @@ class DestinationReconciler:
             self._first_synced.add(key)
         return replace(progress, first_sync_done=key in self._first_synced)
 
+    def _unchecked_rules(self, key: Key) -> tuple[str, ...]:
+        """Rules of a destination that may still select scopes for it."""
+        return tuple(
+            f"{kind} {rule} (not resolved yet)"
+            for kind, rule in self._cache.rules_for(key)
+            if (kind, rule) not in self._checked_rules
+        )
+
     def _current_progress(self, key: Key) -> DestinationProgress:
         assigned = self._mirror.workers.find(key)
         if assigned is None:
@@ -240,7 +265,6 @@ class DestinationReconciler:
         group, folder = assigned
         last, (attributed, attribution_is_settling) = folder.last_push, self._attribution(key)
         return DestinationProgress(
-            has_worker=True,
             is_open=folder.is_open,
             error=folder.error or group.error,
             objects=folder.objects,
@@ -253,7 +277,7 @@ class DestinationReconciler:
                 :10
             ],
             streams=_count_streams(key, self._registry.streams_for(key)),
-            waiting_for=self._registry.unsynced_scopes(key)[:3],
+            waiting_for=(*self._unchecked_rules(key), *self._registry.unsynced_scopes(key))[:3],
             is_idle=folder.is_idle,
             attributed=attributed,
             attribution_is_settling=attribution_is_settling,

@@ -82,6 +82,10 @@ class FolderReviews:
         self._rules_by_key.pop((kind, key), None)
         self._changed.set()
 
+    def catalog_changed(self) -> None:
+        """Check every folder again: what is served changed, with or without rules."""
+        self._changed.set()
+
     def folder_changed(self, folder: Folder) -> None:
         """Check a folder again that may have been loaded, or whose last scope was listed."""
         reviewed = folder.reviewed_coverage

@@ -70,6 +70,7 @@ class MirrorGauges:
         self._metrics.repo_branch_active_workers.set(sum(worker.is_active for worker in workers))
         self._metrics.repo_branch_queue_depth.set(sum(folder.pending for folder in folders))
         self._metrics.prune_retained.set(sum(folder.retained for folder in folders))
+        opened = [folder.window.opened for folder in folders if folder.window]
+        opened += [worker.pushing_since for worker in workers if worker.pushing_since is not None]
         now = self._clock.monotonic()
-        ages = (now - folder.window.opened for folder in folders if folder.window)
-        self._metrics.watch_lag.set(max(ages, default=0.0))
+        self._metrics.watch_lag.set(now - min(opened, default=now))

@@ -80,7 +80,7 @@ class ReverserCache:
         }
         self._destinations_by_repository = destinations.add_index(_read_repository)
         self._rules_by_destination = {
-            kind: informer.add_index(_read_destination) for kind, informer in self.rules.items()
+            kind: informer.add_index(read_destination) for kind, informer in self.rules.items()
         }
 
     def informers(self) -> tuple[Informer, ...]:
@@ -136,7 +136,8 @@ def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
     return partial.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
 
 
-def _read_destination(key: Key, raw: bytes) -> Key | None:
+def read_destination(key: Key, raw: bytes) -> Key | None:
+    """The GitDestination that a rule references; None if that cannot be decoded."""
     return _read_partial_rule(raw, key)[1]
 
 

@@ -17,7 +17,12 @@ from windlass.objects.names import Identity, Key
 from windlass.reverser import status
 from windlass.reverser.destination import DestinationReconciler
 from windlass.reverser.folder_reviews import FolderReviews
-from windlass.reverser.object_cache import ReverserCache, RuleObject, destination_key
+from windlass.reverser.object_cache import (
+    ReverserCache,
+    RuleObject,
+    destination_key,
+    read_destination,
+)
 from windlass.reverser.selection import reference_grants, rules
 from windlass.reverser.selection.rule_coverage import CompiledRule
 from windlass.reverser.selection.rules import RuleItem, RuleKind, RuleResolution
@@ -76,6 +81,12 @@ class RuleReconciler:
         if catalog is None:
             return status.rule_pending("waiting for API discovery")
         try:
+            return self._select(key, raw, catalog)
+        finally:
+            self._destinations.rule_checked(self._kind, key, read_destination(key, raw))
+
+    def _select(self, key: Key, raw: bytes, catalog: ApiTypes) -> Outcome:
+        try:
             rule = self._decode(raw)
             resolution = self._resolve(rule, catalog)
         except WindlassError:
@@ -103,7 +114,7 @@ class RuleReconciler:
         if attached is None:
             return 0
         _, folder = attached
-        return sum(folder.count_files(scope.gvr, scope.namespace) for scope in resolution.scopes)
+        return sum(folder.count_files(gvr, namespace) for gvr, namespace in resolution.watched)
 
     async def _reconcile_deleted(self, key: Key) -> Outcome:
         """Deselect a rule, and so remove its files, once the API server confirms its deletion."""
@@ -113,6 +124,7 @@ class RuleReconciler:
         if self._reviews.has_rule(self._kind, key) and not await self._api.is_deleted(identity):
             return Outcome.postponed(_DELETION_RECHECK_SECONDS)
         self._deselect(key)
+        self._destinations.rule_deleted(self._kind, key)
         return Outcome.gone()
 
     def _deselect(self, key: Key) -> None:

@@ -23,6 +23,7 @@ Each reconciler calls its `..._outcome` function here with what it observed.
 | a scope cannot be observed completely | False | SnapshotIncomplete |
 | not every scope was listed, or what was found is not pushed yet | False | Seeding |
 | later changes are pending | False | CatchingUp |
+| its references are not valid, or its reconcile failed | False | the reason of Ready |
 | else, also without rules: nothing is left to do | True | Synced |
 
 `Attributed` of a GitDestination reports whether admission requests arrive. After a start it
@@ -32,6 +33,7 @@ unless a change arrived that has no author because of it.
 | WatchRule, ClusterWatchRule | Ready | Reason |
 |---|---|---|
 | nothing selected | False, reconciling | NoResourceResolved: the type may be served later |
+| destination not checked yet | Unknown | Validating |
 | destination not ready | False, reconciling | GitDestinationNotReady |
 | else | True | Ready |
 
@@ -41,7 +43,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
@@ -49,6 +51,7 @@ from windlass.objects.condition import Condition, Status
 from windlass.objects.names import JSON, Key, Object, format_count
 from windlass.reverser.attribution.webhook_coverage import AttributionState
 from windlass.reverser.selection.rules import RuleResolution
+from windlass.runtime import status as runtime_status
 from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Verdict
 from windlass.telemetry.reasons import EventReason
 
@@ -168,8 +171,6 @@ class StreamCount:
 class DestinationProgress:
     """Observed state of a destination, from which its status is computed."""
 
-    has_worker: bool = False
-    """Whether a branch worker writes for it."""
     is_open: bool = False
     """Whether its folder is loaded and may be written."""
     error: WindlassError | None = None
@@ -191,7 +192,8 @@ class DestinationProgress:
     streams: StreamCount = StreamCount()
     """Watch streams of its rules."""
     waiting_for: tuple[str, ...] = ()
-    """Scopes without a complete snapshot, for the message of Synced."""
+    """Rules that were not resolved yet and scopes without a complete snapshot, for the message of
+    Synced."""
     is_idle: bool = True
     """Whether nothing waits for a push or for the comparison of a snapshot with Git."""
     first_sync_done: bool = True
@@ -205,7 +207,6 @@ class DestinationProgress:
     def transitions(self) -> tuple[object, ...]:
         """The values whose change is reported at once; others wait for the next reconcile."""
         return (
-            self.has_worker,
             self.is_open,
             self.reason,
             self.all_scopes_synced,
@@ -236,8 +237,13 @@ class DestinationProgress:
 
     @property
     def is_synced(self) -> bool:
-        """Whether Git has everything that was observed."""
-        return self.all_scopes_synced and self.is_idle
+        """Whether Git has everything that was observed.
+
+        A review or a repeated snapshot that is still to be compared is no change: it takes
+        Synced back only once it has found one, which `pending` counts.
+        """
+        nothing_waits = self.is_idle or (self.first_sync_done and not self.pending)
+        return self.all_scopes_synced and nothing_waits
 
 
 def destination_outcome(
@@ -275,6 +281,21 @@ def destination_pending(message: str) -> Outcome:
     )
 
 
+def complete_outcome(stored: Object, outcome: Outcome) -> Outcome:
+    """The outcome, with Synced=False where a reconcile failed before it observed any progress.
+
+    Otherwise a GitDestination that is not watched any more would keep a stored Synced=True. The
+    other kinds have no such condition.
+    """
+    verdict = outcome.ready
+    conditions = runtime_status.status_conditions(stored.get("status") or {})
+    has_synced = any(row.type == SYNCED for row in conditions)
+    if verdict is None or not outcome.failure or outcome.conditions or not has_synced:
+        return outcome
+    text = "GitDestination is not Ready; see condition Ready"
+    return replace(outcome, conditions=(Condition(SYNCED, "False", verdict.reason, text),))
+
+
 def _destination_ready(progress: DestinationProgress) -> Verdict:
     if progress.error is not None:
         return Verdict("False", progress.error.reason, progress.error.message)
@@ -292,14 +313,22 @@ def _synced_condition(progress: DestinationProgress) -> Condition:
         text = "incomplete snapshots: " + "; ".join(progress.waiting_for)
         return Condition(SYNCED, "False", "SnapshotIncomplete", text)
     if not progress.all_scopes_synced:
-        text = f"{streams.synced} of {streams.total} watches synced"
-        return Condition(SYNCED, "False", SEEDING, text)
+        return Condition(SYNCED, "False", SEEDING, _seeding_text(progress))
     return Condition(
         SYNCED,
         "False",
         CATCHING_UP if progress.first_sync_done else SEEDING,
         _pending_text(progress),
     )
+
+
+def _seeding_text(progress: DestinationProgress) -> str:
+    streams = progress.streams
+    if not progress.is_open:
+        return "waiting for the folder to open; see condition Ready"
+    if not streams.total:
+        return "waiting for " + "; ".join(progress.waiting_for)
+    return f"{streams.synced} of {streams.total} watches synced"
 
 
 def _pending_text(progress: DestinationProgress) -> str:
@@ -378,6 +407,8 @@ def _destination_fields(progress: DestinationProgress) -> dict[str, JSON]:
 RESOURCES_RESOLVED = "ResourcesResolved"
 MAX_RESOLVED = 50
 MAX_UNRESOLVED = 20
+_DESTINATION_CHECK_SECONDS = 5.0
+"""When a rule is reconciled again whose destination has no verdict yet."""
 
 
 def rule_outcome(
@@ -394,15 +425,16 @@ def rule_outcome(
 
     `failed_groups` are the API groups that discovery could not read.
     """
-    ready = _rule_ready(resolution, destination, destination_ready)
+    ready = _rule_ready(resolution, destination, destination_ready, destination_settled)
     rows = _rule_fields(resolution, states)
     return Outcome(
         ready=ready,
         reconciling=ready.status != "True",
         conditions=(_resolved_condition(resolution, failed_groups),),
         fields={**rows, "objects": objects},
-        # While its destination is still being checked nothing has failed yet.
-        warns=destination_settled or not resolution.scopes,
+        # A verdict that changes nothing in the status of the destination requeues no rule.
+        requeue_after=None if destination_settled else _DESTINATION_CHECK_SECONDS,
+        warns=ready.status == "False",
         transient=not destination_settled
         or (ready.status == "True" and _is_starting(rows["resolved"])),
     )
@@ -425,22 +457,25 @@ def ingestion_disabled() -> Outcome:
     return Outcome(ready=Verdict("False", "IngestionDisabled", text))
 
 
-def _rule_ready(resolution: RuleResolution, destination: Key, destination_ready: bool) -> Verdict:
+def _rule_ready(
+    resolution: RuleResolution, destination: Key, is_ready: bool, is_settled: bool
+) -> Verdict:
     if not resolution.scopes:
         return Verdict(
             "False",
             "NoResourceResolved",
             "no entry selects a served type (see status.unresolved); will start when one is served",
         )
-    if not destination_ready:
+    if not is_ready and not is_settled:
+        return Verdict("Unknown", "Validating", f"waiting for GitDestination {destination}")
+    if not is_ready:
         return Verdict(
             "False",
             "GitDestinationNotReady",
             f"GitDestination {destination} is not Ready; see its status",
         )
-    return Verdict(
-        "True", "Ready", f"{format_count(len(resolution.scopes), 'resource type')} selected"
-    )
+    count = format_count(len(resolution.watched), "resource type")
+    return Verdict("True", "Ready", f"{count} selected")
 
 
 def _resolved_condition(resolution: RuleResolution, failed_groups: Collection[str]) -> Condition:
@@ -470,11 +505,11 @@ def _rule_fields(
 ) -> dict[str, JSON]:
     resolved = [
         {
-            "gvr": str(scope.gvr),
-            "scope": scope.namespace or "Cluster",
-            "state": _stream_state(str(scope.gvr), scope.namespace, states),
+            "gvr": str(gvr),
+            "scope": namespace or "Cluster",
+            "state": _stream_state(str(gvr), namespace, states),
         }
-        for scope in resolution.scopes[:MAX_RESOLVED]
+        for gvr, namespace in resolution.watched[:MAX_RESOLVED]
     ]
     unresolved = [
         {"entry": row.entry, "reason": row.reason} for row in resolution.unresolved[:MAX_UNRESOLVED]

@@ -61,6 +61,18 @@ def test_a_branch_that_is_not_allowed_is_not_written(mirrored: MirroredNamespace
     assert branch_tips(mirrored.path) == {}
 
 
+def test_a_destination_that_becomes_invalid_is_not_synced(mirrored: MirroredNamespace) -> None:
+    """2.2: Synced turns False with the reason of Ready, and True when the spec is repaired."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    mirrored.admin.apply(mirrored.git_destination({"branch": "other"}))
+    mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
+    synced = mirrored.condition("gitdestination", "destination", "Synced")
+    assert (synced["status"], synced["reason"]) == ("False", "BranchNotAllowed")
+    mirrored.admin.apply(mirrored.git_destination())
+    mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
+
+
 @pytest.mark.scenario("A12")
 def test_a_grant_opens_and_closes_a_repository(mirrored: MirroredNamespace, team: ApiUser) -> None:
     """Ungranted and missing look the same; a grant works in seconds, so does its end."""

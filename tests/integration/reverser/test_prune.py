@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.git.http_server import commit_files
+from tests.support.git.http_server import RunningGitServer, commit_files
 from tests.support.processes.operator import eventually
 from tests.support.reverser.api_users import admin_user
 from tests.support.reverser.leftover_folder import write_leftover_folder
 from tests.support.reverser.mirrored_namespace import Commit, MirroredNamespace
+from windlass_dev.git_server.fault_injection import GitFault
 
 pytestmark = pytest.mark.cluster
 
@@ -86,6 +87,21 @@ def test_a_narrowed_rule_leaves_foreign_files_alone(mirrored: MirroredNamespace)
     mirrored.admin.apply(_rule(mirrored, "rule", "configmaps"))
     eventually(lambda: services not in mirrored.files(), "the deselected type gone")
     assert mirrored.files().keys() == {maps, *foreign}
+
+
+@pytest.mark.scenario("A27")
+def test_files_of_a_deselected_type_go_without_a_poll_of_the_remote(
+    mirrored: MirroredNamespace, git_host: RunningGitServer
+) -> None:
+    """The change of the rule alone removes them: no listing of the remote succeeds meanwhile."""
+    maps, _ = _started(mirrored)
+    git_host.server.faults.set(GitFault("error", service="upload-pack"))
+    try:
+        mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
+        mirrored.admin.apply(_rule(mirrored, "rule", "configmaps"))
+        eventually(lambda: mirrored.files().keys() == {maps}, "the deselected type gone")
+    finally:
+        git_host.server.faults.clear()
 
 
 @pytest.mark.scenario("A27")

@@ -244,6 +244,24 @@ def test_an_unrelated_rule_restarts_nothing(
     assert operator.metric("windlass_mirror_watch_restarts_total") == restarts
 
 
+def test_a_type_that_two_items_select_counts_once(mirrored: MirroredNamespace) -> None:
+    """Items with and without includeOwned share one watch and the same files."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured(
+        {"resources": ["configmaps"]}, {"resources": ["configmaps"], "includeOwned": True}
+    )
+    eventually(mirrored.files, "the file")
+
+    def counted() -> dict[str, Any]:
+        found: dict[str, Any] = mirrored.admin.get("watchrule", "rule")["status"]
+        return found if found.get("objects") else {}
+
+    status = eventually(counted, "objects counted")
+    assert status["objects"] == 1
+    assert [row["gvr"] for row in status["resolved"]] == ["v1/configmaps"]
+    assert mirrored.condition("watchrule", "rule")["message"] == "1 resource type selected"
+
+
 def _stream_log(operator: Operator, scope: str) -> list[str]:
     """The log lines of one stream: every change of its state is a line."""
     return [line for line in operator.log.read_text().splitlines() if f'"{scope}"' in line]

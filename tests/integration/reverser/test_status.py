@@ -160,6 +160,30 @@ def test_failures_are_warnings_and_recoveries_are_not(mirrored: MirroredNamespac
     assert not {("Normal", reason) for _, reason in failures} & _event_reasons(mirrored)
 
 
+def test_a_rule_warns_of_a_destination_that_fails_later(
+    mirrored: MirroredNamespace, git_host: RunningGitServer
+) -> None:
+    """5.2: while the destination is checked its rule is Unknown, so the failure is a transition."""
+    git_host.server.faults.set(GitFault("hang", service="upload-pack"))
+    try:
+        mirrored.configured(
+            {"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False
+        )
+        row = mirrored.await_condition("watchrule", "rule", "Validating")
+        assert row["status"] == "Unknown"
+        assert row["message"] == f"waiting for GitDestination {mirrored.namespace}/destination"
+    finally:
+        git_host.server.faults.clear()
+    # A changed address is asked at once; the old one does not answer any more.
+    mirrored.served.create(f"again-{mirrored.repository}")
+    url = mirrored.served.server.url(f"again-{mirrored.repository}")
+    mirrored.admin.apply(mirrored.repo_config({"repoUrl": url}))
+    mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
+    expected = ("Warning", "GitDestinationNotReady")
+    eventually(lambda: expected in _event_reasons(mirrored), "the warning")
+    assert ("Normal", "GitDestinationNotReady") not in _event_reasons(mirrored)
+
+
 def _event_reasons(mirrored: MirroredNamespace) -> set[tuple[str, str]]:
     """Type and reason of every event in the namespace."""
     return {(row["type"], row["reason"]) for row in admin_user(mirrored).list("events")}

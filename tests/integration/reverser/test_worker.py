@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from tests.support.git.http_server import commit_files, files_at, git
+from tests.support.git.http_server import RunningGitServer, commit_files, files_at, git
 from tests.support.processes.polling import eventually
 from tests.support.reverser.branch_worker import BASE, MAPS, OURS, WorkerHarness
 from tests.support.reverser.branch_worker import config_map_path as _path
@@ -19,12 +20,17 @@ from windlass.git.errors import GitError
 from windlass.git.format import failures
 from windlass.kube.discovery import ApiTypes
 from windlass.objects.names import Identity, Key
+from windlass.reverser.gauges import MirrorGauges
 from windlass.reverser.publish import folder_claim, publisher
 from windlass.reverser.publish import remote_branch as branch_module
 from windlass.reverser.publish.file_update import FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import WriteTarget
+from windlass.reverser.publish.worker_pool import WorkerPool
 from windlass.reverser.selection.rule_coverage import RuleCoverage
 from windlass.reverser.selection.rules import operation_mask
+from windlass.reverser.watch.stream_registry import StreamRegistry
+from windlass.telemetry.reverser import ReverserMetrics
+from windlass_dev.git_server.fault_injection import GitFault
 
 
 async def test_a_folder_that_was_claimed_during_a_race_is_not_written(
@@ -135,6 +141,46 @@ async def test_no_window_means_a_commit_for_each_change(harness: WorkerHarness) 
     await harness.write_group()
     one, two = (f"v1/configmaps/{name} by user/alice" for name in ("one", "two"))
     assert harness.subjects()[:3] == [f"[CREATE] {two}", f"[UPDATE] {one}", f"[CREATE] {one}"]
+
+
+async def test_the_lag_counts_a_push_that_hangs(
+    harness: WorkerHarness, git_host: RunningGitServer
+) -> None:
+    """A change that is on its way is not pushed yet; afterwards there is no lag."""
+    registry = CollectorRegistry()
+    workers = cast("WorkerPool", [harness.worker])
+    gauges = MirrorGauges(ReverserMetrics(registry), StreamRegistry(), workers, {}, harness.clock)
+
+    async def lag() -> float | None:
+        gauges.sample()
+        return registry.get_sample_value("windlass_mirror_watch_lag_seconds")
+
+    async def is_pushing() -> bool:
+        return harness.worker.is_active and not folder.window
+
+    folder = await harness.open_folder()
+    harness.add_update(folder, "one")
+    await harness.wait_until_due()
+    git_host.server.faults.set(GitFault("hang", service="receive-pack"))
+    try:
+        push = asyncio.create_task(harness.write_group())
+        await eventually(is_pushing, "the window closed")
+        await eventually(lag, "a lag")
+    finally:
+        git_host.server.faults.clear()
+        push.cancel()
+        await asyncio.gather(push, return_exceptions=True)
+    await harness.write_group()
+    assert await lag() == 0.0
+
+
+async def test_the_first_pending_update_is_reported(harness: WorkerHarness) -> None:
+    """The status of a destination must follow also if no push ends; later updates add nothing."""
+    folder = await harness.open_folder()
+    before = len(harness.reports.changed)
+    harness.add_update(folder, "one")
+    harness.add_update(folder, "two")
+    assert harness.reports.changed[before:] == [folder.target.key]
 
 
 async def test_a_request_closes_the_window(harness: WorkerHarness) -> None:

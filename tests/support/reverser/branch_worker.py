@@ -55,6 +55,7 @@ class WorkerReports:
 
     skipped: list[tuple[str, str]] = field(default_factory=list)
     resnapshots: list[Key] = field(default_factory=list)
+    changed: list[Key] = field(default_factory=list)
     races: int = 0
     pushed: list[Delivery] = field(default_factory=list)
     coverage: RuleCoverage | None = None
@@ -68,7 +69,7 @@ class WorkerReports:
             destinations=lambda: frozenset({"ns/dest", "evil/older"}),
             is_seeding=lambda _: False,
             current_coverage=self._current_coverage,
-            folder_changed=lambda _: None,
+            folder_changed=self.changed.append,
             resnapshot=self.resnapshots.append,
             push_acknowledged=self.pushed.append,
         )

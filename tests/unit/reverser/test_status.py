@@ -21,6 +21,7 @@ from windlass.reverser.selection.rules import (
     operation_mask,
 )
 from windlass.reverser.status import DestinationProgress, StreamCount
+from windlass.runtime.controller import failure_outcome
 from windlass.runtime.outcome import Outcome, Verdict
 
 _SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -85,9 +86,7 @@ def test_transient_errors_reconcile_and_permanent_ones_stall() -> None:
 
 def test_a_destination_without_rules_is_synced() -> None:
     """Nothing to do is done."""
-    outcome = reverser_status.destination_outcome(
-        DestinationProgress(has_worker=True, is_open=True)
-    )
+    outcome = reverser_status.destination_outcome(DestinationProgress(is_open=True))
     assert _ready(outcome).status == "True"
     assert outcome.conditions[0].status == "True"
 
@@ -103,7 +102,27 @@ def test_a_destination_without_rules_is_synced() -> None:
             "Seeding",
             "2 changes waiting to be pushed",
         ),
+        # A review, or a snapshot taken again, is no change until it was compared.
+        ({"is_idle": False}, "True", "Synced", "all watches synced"),
+        (
+            {"is_idle": False, "first_sync_done": False},
+            "False",
+            "Seeding",
+            "comparing a snapshot with Git",
+        ),
         ({"waiting_for": ("v1/pods (seeding)",)}, "False", "Seeding", "1 of 2 watches synced"),
+        (
+            {"waiting_for": ("WatchRule ns/a (not resolved yet)",), "streams": StreamCount()},
+            "False",
+            "Seeding",
+            "waiting for WatchRule ns/a (not resolved yet)",
+        ),
+        (
+            {"is_open": False, "waiting_for": ("v1/pods (starting)",), "streams": StreamCount()},
+            "False",
+            "Seeding",
+            "waiting for the folder to open; see condition Ready",
+        ),
     ],
 )
 def test_synced_means_that_git_has_every_observed_change(
@@ -128,7 +147,6 @@ def test_a_destination_names_its_incomplete_scopes() -> None:
     """Scopes that could not be read are named."""
     outcome = reverser_status.destination_outcome(
         DestinationProgress(
-            has_worker=True,
             is_open=True,
             streams=StreamCount(total=2, synced=1, forbidden=1),
             waiting_for=("v1/secrets (forbidden)",),
@@ -142,19 +160,29 @@ def test_a_destination_names_its_incomplete_scopes() -> None:
 def test_an_error_is_the_reason_of_ready() -> None:
     """Ready repeats the reason and message of the error."""
     error = Stalled("PushRejected", "the hook said no")
-    outcome = reverser_status.destination_outcome(
-        DestinationProgress(has_worker=True, is_open=True, error=error)
-    )
+    outcome = reverser_status.destination_outcome(DestinationProgress(is_open=True, error=error))
     assert (_ready(outcome).status, _ready(outcome).reason) == ("False", "PushRejected")
     assert outcome.stalled
+
+
+def test_a_destination_that_is_not_watched_is_not_synced() -> None:
+    """A reconcile that fails early leaves no Synced=True behind, and adds none to other kinds."""
+    failed = failure_outcome(Stalled("AccessDenied", "not shared"))
+    row = {"type": "Synced", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    stored = {"status": {"conditions": [row]}}
+    (synced,) = status.complete_outcome(stored, failed).conditions
+    assert (synced.type, synced.status, synced.reason) == ("Synced", "False", "AccessDenied")
+    assert status.complete_outcome({}, failed) == failed
+    pending = status.destination_pending("waiting")
+    assert status.complete_outcome(stored, pending) == pending
+    observed = status.destination_outcome(DestinationProgress(is_open=True))
+    assert status.complete_outcome(stored, observed) == observed
 
 
 def test_the_last_push_has_whole_seconds() -> None:
     """Status never moves without a push."""
     when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
-    progress = DestinationProgress(
-        has_worker=True, is_open=True, last_commit=_SHA, last_time=when, last_files=3
-    )
+    progress = DestinationProgress(is_open=True, last_commit=_SHA, last_time=when, last_files=3)
     assert reverser_status.destination_outcome(progress).fields["lastPush"] == {
         "commit": _SHA,
         "time": "2026-01-02T03:04:05Z",
@@ -163,7 +191,11 @@ def test_the_last_push_has_whole_seconds() -> None:
 
 
 def _rule(
-    resolution: RuleResolution, *, ready: bool = True, failed: tuple[str, ...] = ()
+    resolution: RuleResolution,
+    *,
+    ready: bool = True,
+    settled: bool = True,
+    failed: tuple[str, ...] = (),
 ) -> Outcome:
     return status.rule_outcome(
         resolution,
@@ -171,7 +203,7 @@ def _rule(
         objects=7,
         destination=Key("ns", "dest"),
         destination_ready=ready,
-        destination_settled=True,
+        destination_settled=settled,
         failed_groups=failed,
     )
 
@@ -215,6 +247,23 @@ def test_a_rule_is_ready_only_with_its_destination() -> None:
     outcome = _rule(RuleResolution((_ONE,)), ready=False)
     assert _ready(outcome).reason == "GitDestinationNotReady"
     assert "ns/dest" in _ready(outcome).message
+
+
+def test_a_rule_waits_for_the_verdict_about_its_destination() -> None:
+    """Only a destination that failed is a warning, and then it is one: the reason is new."""
+    waiting = _rule(RuleResolution((_ONE,)), ready=False, settled=False)
+    assert _ready(waiting) == Verdict("Unknown", "Validating", "waiting for GitDestination ns/dest")
+    assert waiting.requeue_after is not None
+    failed = _rule(RuleResolution((_ONE,)), ready=False)
+    assert (_ready(failed).reason, failed.warns) == ("GitDestinationNotReady", True)
+    assert failed.requeue_after is None
+
+
+def test_a_type_that_two_items_select_is_one_type() -> None:
+    """Items with and without includeOwned share one watch and the same files."""
+    outcome = _rule(RuleResolution((_ONE, replace(_ONE, include_owned=True))))
+    assert _ready(outcome).message == "1 resource type selected"
+    assert [row["gvr"] for row in outcome.fields["resolved"]] == ["v1/configmaps"]
 
 
 def test_a_cluster_wide_stream_answers_for_a_namespace() -> None:

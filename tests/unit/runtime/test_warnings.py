@@ -22,9 +22,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _destination(trouble: Retryable | Stalled | Waiting | None) -> Outcome:
-    return reverser_status.destination_outcome(
-        DestinationProgress(has_worker=True, is_open=True, error=trouble)
-    )
+    return reverser_status.destination_outcome(DestinationProgress(is_open=True, error=trouble))
 
 
 def _rule(*, settled: bool) -> Outcome:

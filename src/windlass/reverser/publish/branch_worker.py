@@ -106,6 +106,8 @@ class BranchWorker:
         self._draining = False
         # Whether an attempt is under way; read by the gauge of active workers.
         self.is_active = False
+        # When the oldest window of the attempt was opened, monotonic; read by the gauge of the lag.
+        self.pushing_since: float | None = None
 
     # ---- called by the mirror and the controllers
 
@@ -138,9 +140,12 @@ class BranchWorker:
 
     def add_update(self, folder: Folder, update: FileUpdate) -> None:
         """Queue a file update; above the memory limit, drop what cannot be pushed now."""
+        was_pending = folder.pending > 0
         if not folder.add_update(update, self._clock.monotonic()):
             return
         self._wake.set()
+        if not was_pending:
+            self._hooks.folder_changed(folder.target.key)
         if sum(attached.window.size for _, attached in self.folders()) > self._pending_max_bytes:
             for group, attached in self.folders():
                 if group.error is not None:
@@ -426,6 +431,7 @@ class BranchWorker:
         ]
         due = folder_opening.select_non_overlapping(due)
         windows = [(folder, folder.take()) for folder in due if folder.window]
+        self.pushing_since = min((window.opened for _, window in windows), default=None)
         try:
             await self._plan_and_push(group, windows)
         except BaseException:
@@ -433,6 +439,8 @@ class BranchWorker:
             for folder, window in windows:
                 folder.put_back(window)
             raise
+        finally:
+            self.pushing_since = None
 
     async def _plan_and_push(self, group: WriterGroup, windows: list[FolderWindow]) -> None:
         """Plan and push until nothing is left in `windows`, which always holds what is unpushed."""

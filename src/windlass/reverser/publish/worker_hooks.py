@@ -36,7 +36,7 @@ class WorkerHooks:
     current_coverage: Callable[[Folder], Awaitable[RuleCoverage | None]]
     """What the rules of a folder's destination cover; None while that is in doubt."""
     folder_changed: Callable[[Key], None]
-    """A folder was opened, closed or written; the status of its destination follows."""
+    """A folder was opened, closed or written, or got its first pending update; status follows."""
     resnapshot: Callable[[Key], None]
     """Every object of a destination must be listed and compared again."""
     push_acknowledged: Callable[[Delivery], None]

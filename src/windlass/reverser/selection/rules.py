@@ -154,6 +154,14 @@ class RuleResolution:
     scopes: tuple[SelectedScope, ...]
     unresolved: tuple[Unresolved, ...] = ()
 
+    @property
+    def watched(self) -> tuple[tuple[GVR, str], ...]:
+        """The selected types with their namespaces, each once.
+
+        Items with and without includeOwned select scopes of their own for the same type.
+        """
+        return tuple(dict.fromkeys((scope.gvr, scope.namespace) for scope in self.scopes))
+
 
 def resolve(
     rule: SelectionRule, catalog: ApiTypes, *, watch_all: bool, excluded: frozenset[str]

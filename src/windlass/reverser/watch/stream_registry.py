@@ -54,10 +54,10 @@ class StreamRegistry:
     def unsynced_scopes(self, destination: Key) -> tuple[str, ...]:
         """The selected scopes without a complete snapshot and why, as text for the status."""
         selected = {
-            (scope.gvr, scope.namespace)
+            scope
             for key, resolution in self.resolutions.values()
             if key == destination
-            for scope in resolution.scopes
+            for scope in resolution.watched
         }
         causes = {scope: self._why_unsynced(*scope, destination) for scope in selected}
         return tuple(sorted(f"{gvr} ({cause})" for (gvr, _), cause in causes.items() if cause))

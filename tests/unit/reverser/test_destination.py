@@ -1,0 +1,108 @@
+"""When the status of a destination is computed again, and what it waits for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from tests.support.reverser.destination_folder import DESTINATION, empty_folder
+from windlass.base.clock import SystemClock
+from windlass.objects.names import Key
+from windlass.reverser.destination import DestinationReconciler
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.publish.file_update import FolderReview
+from windlass.reverser.publish.folder import Folder
+from windlass.reverser.status import DestinationProgress
+from windlass.reverser.watch.stream_registry import StreamRegistry
+from windlass.telemetry.reverser import ReverserMetrics
+
+_RULE = ("WatchRule", Key("ns", "rule"))
+
+
+class _RequeuedKeys:
+    """A queue that records how long a destination waits for its next reconcile."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def add(self, key: Key) -> None:
+        self.seconds.append(0.0)
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def _reconciler(folder: Folder, queue: _RequeuedKeys, *rules: Any) -> DestinationReconciler:
+    """A reconciler whose only destination has that folder and those rules."""
+    workers = SimpleNamespace(find=lambda _: (SimpleNamespace(error=None), folder))
+    return DestinationReconciler(
+        cast("Any", SimpleNamespace(rules_for=lambda _: rules)),
+        cast("Any", None),
+        cast("Any", SimpleNamespace(workers=workers)),
+        StreamRegistry(),
+        cast("Any", queue),
+        SystemClock(),
+        mirror_salt=b"",
+        metrics=MirrorMetrics(ReverserMetrics(CollectorRegistry())),
+        attribution=lambda _: ("Receiving", False),
+    )
+
+
+def _report(reconciler: DestinationReconciler) -> DestinationProgress:
+    """Report the progress of this moment, as a reconcile does."""
+    progress = reconciler._progress(DESTINATION)
+    reconciler._reported[DESTINATION] = (progress, SystemClock().monotonic())
+    return progress
+
+
+def test_a_destination_that_is_synced_again_is_reported_at_once() -> None:
+    """2.2: a condition that turns does not wait for the interval of a busy status."""
+    folder, queue = empty_folder(), _RequeuedKeys()
+    reconciler = _reconciler(folder, queue)
+    folder.is_open = True
+    assert _report(reconciler).is_synced
+    folder.dropped.add("base/one.yaml")
+    assert not _report(reconciler).is_synced
+    folder.dropped.clear()
+    reconciler.mirror_progressed(DESTINATION)
+    assert queue.seconds == [0.0]
+
+
+def test_changes_are_reported_only_if_they_wait_for_long() -> None:
+    """A push that ends soon writes no status that says Synced=False."""
+    folder, queue = empty_folder(), _RequeuedKeys()
+    reconciler = _reconciler(folder, queue)
+    folder.is_open = True
+    assert _report(reconciler).is_synced
+    folder.dropped.add("base/one.yaml")
+    reconciler.mirror_progressed(DESTINATION)
+    assert queue.seconds == [10.0]
+
+
+def test_a_review_that_changes_nothing_requeues_nothing() -> None:
+    """A destination stays synced while a folder review is compared with Git."""
+    folder, queue = empty_folder(), _RequeuedKeys()
+    reconciler = _reconciler(folder, queue)
+    folder.is_open = True
+    _report(reconciler)
+    folder.add_snapshot(FolderReview(), 0.0)
+    assert not folder.is_idle
+    assert reconciler._progress(DESTINATION).is_synced
+
+
+def test_a_destination_waits_for_rules_that_were_not_resolved_yet() -> None:
+    """Before the first discovery nothing is watched, which does not mean that nothing is wanted."""
+    folder, queue = empty_folder(), _RequeuedKeys()
+    reconciler = _reconciler(folder, queue, _RULE)
+    folder.is_open = True
+    progress = _report(reconciler)
+    assert progress.waiting_for == ("WatchRule ns/rule (not resolved yet)",)
+    assert not progress.is_synced
+    reconciler.rule_checked(*_RULE, DESTINATION)
+    reconciler.rule_checked(*_RULE, DESTINATION)
+    assert queue.seconds == [0.0]
+    assert _report(reconciler).is_synced
+    reconciler.rule_deleted(*_RULE)
+    assert not _report(reconciler).is_synced
