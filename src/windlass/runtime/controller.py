@@ -79,7 +79,7 @@ def _failed_verdict(error: WindlassError) -> Verdict:
 
 def _unexpected_verdict(error: BaseException) -> Verdict:
     kind, name = type(error).__name__, error_id(error)
-    text = f"unexpected {kind}, error id {name}; the log of the controller says where"
+    text = f"unexpected {kind}, error id {name}; see the controller log"
     return Verdict("False", INTERNAL, text)
 
 
