@@ -32,28 +32,28 @@ class GitDestinationSpec(Struct, frozen=True, kw_only=True, rename="camel", omit
 
     repo_ref: Annotated[
         CrossNamespaceRef,
-        Meta(description="The GitRepoConfig whose remote is written to."),
+        Meta(description="GitRepoConfig of the remote to write to."),
     ]
     branch: Annotated[
         BranchName,
         Meta(
-            description="The branch to write to; the GitRepoConfig must list it in "
-            "spec.allowedBranches."
+            description="Branch to write to. Must be listed in spec.allowedBranches of the "
+            "GitRepoConfig."
         ),
     ]
     base_folder: Annotated[
         FolderPath,
         Meta(
-            description="The folder that holds the mirror, for example clusters/prod. No other "
-            "destination may use it, a folder above it or a folder below it. After a change the "
-            "old folder stays as it is."
+            description="Folder of the mirror in the repository, for example clusters/prod. No "
+            "other GitDestination may use this folder, a parent or a subfolder of it. When this "
+            "field changes, the old folder is left as it is."
         ),
     ]
     allowed_namespaces: Annotated[
         tuple[NamespaceOrAny, ...],
         Meta(
-            description="Other namespaces whose WatchRules may send objects here; * grants every "
-            "namespace. The own namespace needs no grant.",
+            description="Other namespaces whose WatchRules may use this destination; * allows "
+            "every namespace. The namespace of this object is always allowed.",
             max_length=256,
             extra=schema_extra(list_type="set"),
         ),
@@ -61,52 +61,50 @@ class GitDestinationSpec(Struct, frozen=True, kw_only=True, rename="camel", omit
     create_branch: Annotated[
         bool,
         Meta(
-            description="Create the branch from the default branch of the remote if it is "
-            "missing. An empty repository does not need this."
+            description="Create the branch from the default branch of the remote if it does not "
+            "exist. Not needed for an empty repository."
         ),
     ] = False
     prune: Annotated[
         Prune,
         Meta(
-            description="Which files are removed. Always: those of objects that were deleted, that "
+            description="Which files are removed. Always: files of objects that were deleted, that "
             "are missing from a complete list, or that no rule selects any more. OnEvent: only "
-            "those whose deletion was observed. Never: none. Files that stay are counted in "
-            "status.retained; changing to Always removes them."
+            "files of objects whose deletion was observed. Never: none. Files that are kept are "
+            "counted in status.retained; changing this field to Always removes them."
         ),
     ] = "Always"
     commit_window: Annotated[
         WindowDuration | None,
         Meta(
-            description="How long changes are gathered before they are committed, from 0s (one "
-            "commit for each change) to 5m. Left out, the window follows the load."
+            description="How long changes are collected before they are committed, from 0s (one "
+            "commit per change) to 5m. Defaults to a window that adapts to the load."
         ),
     ] = None
 
 
 class LastPushStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The newest push that the remote confirmed."""
+    """The last push that the remote acknowledged."""
 
-    commit: Annotated[str, Meta(description="The commit that was pushed.", max_length=64)]
-    time: Annotated[datetime, Meta(description="When the remote confirmed it.")]
-    files: Annotated[Count, Meta(description="How many files it changed.")] = 0
+    commit: Annotated[str, Meta(description="Commit that was pushed.", max_length=64)]
+    time: Annotated[datetime, Meta(description="When the remote acknowledged the push.")]
+    files: Annotated[Count, Meta(description="Number of files that it changed.")] = 0
 
 
 class StreamCounts(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The watches that feed this destination."""
+    """The watches of the rules of this destination."""
 
-    total: Annotated[Count, Meta(description="All of them.")] = 0
-    synced: Annotated[Count, Meta(description="Those that have seen every live object.")] = 0
-    forbidden: Annotated[
-        Count, Meta(description="Those for which list or watch is not allowed.")
-    ] = 0
-    restarting: Annotated[Count, Meta(description="Those that are connecting again.")] = 0
+    total: Annotated[Count, Meta(description="Number of watches.")] = 0
+    synced: Annotated[Count, Meta(description="Watches with a complete snapshot.")] = 0
+    forbidden: Annotated[Count, Meta(description="Watches that RBAC does not allow.")] = 0
+    restarting: Annotated[Count, Meta(description="Watches that are reconnecting.")] = 0
 
 
 class RefusedObject(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An object that could not be mirrored."""
 
-    object: Annotated[str, Meta(description="The object.", max_length=1024)]
-    reason: Annotated[str, Meta(description="Why it was left out.", max_length=1024)]
+    object: Annotated[str, Meta(description="Type, namespace and name.", max_length=1024)]
+    reason: Annotated[str, Meta(description="Why it is not mirrored.", max_length=1024)]
 
 
 class GitDestinationStatus(
@@ -115,20 +113,18 @@ class GitDestinationStatus(
     """How far the mirror is."""
 
     last_push: Annotated[
-        LastPushStatus | None, Meta(description="The newest push that the remote confirmed.")
+        LastPushStatus | None, Meta(description="Last push that the remote acknowledged.")
     ] = None
-    objects: Annotated[Count, Meta(description="How many objects the folder mirrors.")] = 0
-    pending: Annotated[Count, Meta(description="How many changes are not pushed yet.")] = 0
-    retained: Annotated[
-        Count, Meta(description="How many files spec.prune keeps although they would go.")
-    ] = 0
+    objects: Annotated[Count, Meta(description="Number of mirrored objects.")] = 0
+    pending: Annotated[Count, Meta(description="Changes that are not pushed yet.")] = 0
+    retained: Annotated[Count, Meta(description="Files kept only because of spec.prune.")] = 0
     streams: Annotated[
-        StreamCounts | None, Meta(description="The watches that feed this destination.")
+        StreamCounts | None, Meta(description="Watches of the rules of this destination.")
     ] = None
     refused: Annotated[
         tuple[RefusedObject, ...],
         Meta(
-            description="Up to ten objects that could not be mirrored, and why.",
+            description="Up to 10 objects that cannot be mirrored, with the reason.",
             max_length=10,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -149,12 +145,12 @@ KIND = Kind(
     namespaced=True,
     columns=(
         Column("Repo", ".spec.repoRef.name", "Name of the GitRepoConfig."),
-        Column("Branch", ".spec.branch", "The branch that is written to."),
-        Column("BaseFolder", ".spec.baseFolder", "The folder that holds the mirror."),
+        Column("Branch", ".spec.branch", "Branch that is written to."),
+        Column("BaseFolder", ".spec.baseFolder", "Folder of the mirror."),
         READY_COLUMN,
-        objects_column("How many objects the folder mirrors."),
+        objects_column("Number of mirrored objects."),
         AGE_COLUMN,
-        Column("Commit", ".status.lastPush.commit", "The newest pushed commit.", wide=True),
+        Column("Commit", ".status.lastPush.commit", "Last pushed commit.", wide=True),
         message_column(wide=True),
     ),
     description="A GitDestination is a folder on a branch that mirrors part of the cluster.",

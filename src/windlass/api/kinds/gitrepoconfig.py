@@ -37,8 +37,8 @@ class Commit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     committer: Annotated[
         Committer,
         Meta(
-            description="Who stands as committer in every commit. The author is the person who "
-            "made the change in the cluster."
+            description="Committer of every commit. The author is the user who made the change "
+            "in the cluster."
         ),
     ] = Committer()
 
@@ -55,9 +55,9 @@ class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_
         RemoteUrl,
         Meta(
             description="Address of the remote: https://host/path, ssh://user@host/path or "
-            "user@host:path. It never holds a password or token; those stand in the Secret "
-            "named by secretRef. http:// and git:// work only for hosts that the administrator "
-            "listed as insecure, file:/// only at the desk."
+            "user@host:path. It must not contain credentials; put them into the Secret named by "
+            "secretRef. http:// and git:// are allowed only for hosts in --git-insecure-hosts, "
+            "file:// only with --git-allow-file."
         ),
     ]
     allowed_branches: Annotated[
@@ -73,7 +73,8 @@ class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_
         tuple[NamespaceOrAny, ...],
         Meta(
             description="Other namespaces whose GitDestinations may use this repository and its "
-            "credentials; * grants every namespace. The own namespace needs no grant.",
+            "credentials; * allows every namespace. The namespace of this object is always "
+            "allowed.",
             max_length=256,
             extra=schema_extra(list_type="set"),
         ),
@@ -81,31 +82,31 @@ class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_
     secret_ref: Annotated[
         SecretRef | None,
         Meta(
-            description="The Secret with the credentials, in the namespace of this object: an SSH "
+            description="Secret with the credentials, in the namespace of this object: an SSH "
             "key (ssh-privatekey, identity or sshPrivateKey), username and password, or a token. "
-            "Leave it out for a remote that needs none."
+            "Omit it if the remote needs no credentials."
         ),
     ] = None
     known_hosts_ref: Annotated[
         KnownHostsRef | None,
         Meta(
-            description="Where the SSH host keys of the remote stand, unless the Secret has a key "
-            "known_hosts. Without any known host key an SSH remote is refused."
+            description="ConfigMap or Secret with the SSH host keys; known_hosts in the Secret of "
+            "secretRef has precedence. An SSH remote without a known host key is refused."
         ),
     ] = None
     host_key_verification: Annotated[
         HostKeyVerification,
         Meta(
             description="Strict refuses an SSH remote whose host key is unknown. Disabled accepts "
-            "any host key, so somebody in between can read and change what is sent; the "
-            "condition TransportVerified then says False."
+            "any host key, so the connection can be intercepted; the condition "
+            "TransportVerified is then False."
         ),
     ] = "Strict"
     ca_ref: Annotated[
         CertificateRef | None,
-        Meta(description="Extra CA certificates (PEM) for an https remote."),
+        Meta(description="Additional CA certificates (PEM) for an https remote."),
     ] = None
-    commit: Annotated[Commit, Meta(description="How commits are made.")] = Commit()
+    commit: Annotated[Commit, Meta(description="Settings of commits.")] = Commit()
 
 
 class BranchStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -115,11 +116,11 @@ class BranchStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     state: Annotated[
         BranchState,
         Meta(
-            description="Found: the remote has it. Missing: it does not. PendingCreation: it does "
-            "not, and a GitDestination will create it."
+            description="Found: the branch exists. Missing: it does not exist. PendingCreation: "
+            "it does not exist yet; a GitDestination or the first push will create it."
         ),
     ]
-    sha: Annotated[str, Meta(description="The commit the branch points to.", max_length=64)] = ""
+    sha: Annotated[str, Meta(description="Commit that the branch points to.", max_length=64)] = ""
 
 
 class GitRepoConfigStatus(
@@ -130,15 +131,14 @@ class GitRepoConfigStatus(
     remote: Annotated[
         str,
         Meta(
-            description="The remote in canonical form, without credentials. Two configs with the "
-            "same value here share one connection.",
+            description="Canonical address of the remote, without credentials.",
             max_length=2048,
         ),
     ] = ""
     branches: Annotated[
         tuple[BranchStatus, ...],
         Meta(
-            description="The allowed branches as the remote has them.",
+            description="State of each allowed branch on the remote.",
             max_length=64,
             extra=schema_extra(list_type="map", keys=("name",)),
         ),
@@ -163,7 +163,7 @@ KIND = Kind(
         message_column(wide=False),
         AGE_COLUMN,
     ),
-    description="A GitRepoConfig names a Git remote, says how to reach it, and grants its use.",
+    description="A GitRepoConfig defines a Git remote, its credentials, and who may use it.",
     sample={
         "metadata": {"name": "infra", "namespace": "windlass-system"},
         "spec": {

@@ -86,8 +86,8 @@ class RuleSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     operations: Annotated[
         tuple[Operation, ...],
         Meta(
-            description="Which changes of the mirror are written: CREATE a file, UPDATE it, "
-            "DELETE it, or * for all. Left out means all.",
+            description="Changes that are written to Git: CREATE, UPDATE and DELETE of files, or * "
+            "for all. Defaults to all.",
             max_length=4,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -95,8 +95,8 @@ class RuleSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     api_groups: Annotated[
         tuple[GroupName, ...],
         Meta(
-            description='API groups to look in; "" is the core group, * is every group. Left out '
-            "means every group that serves the type.",
+            description='API groups of the resources; "" is the core group, * is every group. '
+            "Defaults to every group that serves the resource.",
             max_length=64,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -104,8 +104,8 @@ class RuleSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     api_versions: Annotated[
         tuple[VersionName, ...],
         Meta(
-            description="API versions to mirror, each as a file of its own. Left out or * means "
-            "the preferred version of the group, one file for each object.",
+            description="API versions to mirror, one file per version. Defaults to the preferred "
+            "version of the group, as does *.",
             max_length=16,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -113,16 +113,16 @@ class RuleSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     resources: Annotated[
         _ResourcePlurals | None,
         Meta(
-            description="Plural names of types, such as deployments; * is every type that can be "
-            "watched. Left out means the usual types: workloads, services, configuration, "
-            "access rules, quotas and the like."
+            description="Plural names of resources, such as deployments; * is every resource that "
+            "can be watched. Defaults to the common ones, among them workloads, services, "
+            "configuration, RBAC and quotas."
         ),
     ] = None
     include_owned: Annotated[
         bool,
         Meta(
-            description="Also mirror objects that a controller owns. Their owner makes them anew, "
-            "so they are normally left out."
+            description="Also mirror objects that are owned by a controller. By default they are "
+            "skipped, because their controller recreates them."
         ),
     ] = False
 
@@ -130,17 +130,17 @@ class RuleSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 class ResolvedType(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A type that the rule selects."""
 
-    gvr: Annotated[str, Meta(description="Group, version and plural of the type.", max_length=512)]
+    gvr: Annotated[str, Meta(description="Group, version and plural name.", max_length=512)]
     scope: Annotated[
-        str, Meta(description="Where it is watched: Cluster or a namespace.", max_length=63)
+        str, Meta(description="Namespace that is watched, or Cluster for all.", max_length=63)
     ]
-    state: Annotated[str, Meta(description="How its watch is doing.", max_length=63)]
+    state: Annotated[str, Meta(description="State of the watch, such as synced.", max_length=63)]
 
 
 class UnresolvedEntry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An entry of the rule that selects nothing now."""
 
-    entry: Annotated[str, Meta(description="The entry as it is written.", max_length=512)]
+    entry: Annotated[str, Meta(description="The entry as written in the rule.", max_length=512)]
     reason: Annotated[str, Meta(description="Why it selects nothing.", max_length=1024)]
 
 
@@ -150,7 +150,7 @@ class RuleStatus(ResourceStatus, frozen=True, kw_only=True, rename="camel", omit
     resolved: Annotated[
         tuple[ResolvedType, ...],
         Meta(
-            description="Up to fifty types that the rule selects.",
+            description="Up to 50 types that the rule selects.",
             max_length=50,
             extra=schema_extra(list_type="atomic"),
         ),
@@ -158,25 +158,25 @@ class RuleStatus(ResourceStatus, frozen=True, kw_only=True, rename="camel", omit
     unresolved: Annotated[
         tuple[UnresolvedEntry, ...],
         Meta(
-            description="Up to twenty entries that select nothing, and why.",
+            description="Up to 20 entries that select nothing, with the reason.",
             max_length=20,
             extra=schema_extra(list_type="atomic"),
         ),
     ] = ()
-    objects: Annotated[Count, Meta(description="How many objects the rule selects.")] = 0
+    objects: Annotated[Count, Meta(description="Number of mirrored objects that it selects.")] = 0
 
 
 class WatchRuleSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Which objects, and where to."""
 
     destination_ref: Annotated[
-        CrossNamespaceRef, Meta(description="The GitDestination that the objects go to.")
+        CrossNamespaceRef, Meta(description="GitDestination that the objects are written to.")
     ]
     rules: Annotated[
         tuple[RuleSelector, ...],
         Meta(
             description="What to mirror from the namespace of this rule; an object is mirrored if "
-            "any entry selects it. An empty entry ({}) selects the usual types.",
+            "any entry selects it. An empty entry ({}) selects the common resources.",
             min_length=1,
             max_length=64,
             extra=schema_extra(list_type="atomic"),
@@ -194,7 +194,7 @@ class WatchRule(Resource, frozen=True, kw_only=True, rename="camel"):
 RULE_COLUMNS = (
     Column("Destination", ".spec.destinationRef.name", "Name of the GitDestination."),
     READY_COLUMN,
-    objects_column("How many objects this rule selects."),
+    objects_column("Number of mirrored objects that the rule selects."),
     AGE_COLUMN,
 )
 
@@ -204,7 +204,7 @@ WATCH_RULE_KIND = Kind(
     short_names=("wrule",),
     namespaced=True,
     columns=RULE_COLUMNS,
-    description="A WatchRule says which objects of its own namespace go to a GitDestination.",
+    description="A WatchRule selects objects of its namespace for a GitDestination.",
     sample={
         "metadata": {"name": "settings", "namespace": "windlass-system"},
         "spec": {
@@ -226,8 +226,8 @@ class ClusterRuleSelector(
     scope: Annotated[
         RuleScope,
         Meta(
-            description="Cluster selects types without a namespace, Namespaced selects types with "
-            "one, in all namespaces."
+            description="Cluster selects cluster-scoped resources; Namespaced selects namespaced "
+            "resources in all namespaces."
         ),
     ]
 
@@ -238,15 +238,15 @@ class ClusterWatchRuleSpec(Struct, frozen=True, kw_only=True, rename="camel", om
     destination_ref: Annotated[
         NamespacedRef,
         Meta(
-            description="The GitDestination that the objects go to. It must lie in the namespace "
-            "windlass is installed in, or in one that the administrator listed."
+            description="GitDestination that the objects are written to. It must be in the "
+            "namespace of the operator or in one of --cluster-destination-namespaces."
         ),
     ]
     rules: Annotated[
         tuple[ClusterRuleSelector, ...],
         Meta(
             description="What to mirror; an object is mirrored if any entry selects it. An entry "
-            "with nothing but a scope selects the usual types of that scope.",
+            "with only a scope selects the common resources of that scope.",
             min_length=1,
             max_length=64,
             extra=schema_extra(list_type="atomic"),
@@ -267,7 +267,7 @@ CLUSTER_WATCH_RULE_KIND = Kind(
     short_names=("cwrule",),
     namespaced=False,
     columns=RULE_COLUMNS,
-    description="A ClusterWatchRule says which objects of the cluster go to a GitDestination.",
+    description="A ClusterWatchRule selects objects of the cluster for a GitDestination.",
     sample={
         "metadata": {"name": "everything"},
         "spec": {
