@@ -85,7 +85,10 @@ class ProfileMappingSpec(Struct, frozen=True, kw_only=True, rename="camel", omit
     ] = None
     required: Annotated[
         bool,
-        Meta(description="Whether a missing source is an error; otherwise it is skipped."),
+        Meta(
+            description="Whether a missing source is an error; otherwise it is skipped. A "
+            "deployment mode in the source must exist in any case."
+        ),
     ] = False
     template: Annotated[
         bool, Meta(description="Also replaces variables in the content of the files.")

@@ -152,6 +152,16 @@ def reject_template(text: str) -> None:
         raise ValueError(f"{text[:_MAX_SHOWN]!r} must not contain a template ({_OPEN})")
 
 
+def cut_after(text: str, name: str) -> str:
+    """`text` up to and including its last placeholder `.name`; empty without one."""
+    end, at = 0, text.find(_OPEN)
+    while at >= 0 and (placeholder := _PLACEHOLDER.match(text, at + len(_OPEN))) is not None:
+        if placeholder["name"] == name:
+            end = placeholder.end()
+        at = text.find(_OPEN, placeholder.end())
+    return text[:end]
+
+
 def _render_pieces(text: str, variables: TemplateVariables) -> Iterator[tuple[str, int]]:
     """The text between placeholders and their values, each with its offset in `text`."""
     done = 0

@@ -100,7 +100,7 @@ class Layout:
     kinds: tuple[SourceKind, ...] = ()
     # Paths that more than one mapping leads to.
     contested: frozenset[str] = frozenset()
-    # Paths that a profile's overlay omits and no mapping provides: live files there stay.
+    # Paths that an overlay of users omits and no mapping provides: live files there stay.
     omitted: frozenset[str] = frozenset()
 
     @property
@@ -186,16 +186,17 @@ def is_mapped(source: str, mappings: Iterable[PathMapping]) -> bool:
     return any(path_rules.is_below(source, mapping.source) for mapping in mappings)
 
 
-def _mode_not_found(tree: SourceTree, mapping: PathMapping) -> SyncRefused:
+def _mode_not_found(tree: SourceTree, directory: str) -> SyncRefused:
     """The refusal of a deployment mode without a directory; it lists the modes that exist."""
-    folder = path_rules.parent(mapping.source)
-    collections = (name.rstrip("/") for name in tree.entries(folder) if name.endswith("/"))
-    modes = [name for name in collections if name not in RESERVED_COLLECTIONS]
+    folder, entries = path_rules.parent(directory), list(tree.entries(path_rules.parent(directory)))
+    # A profile may also map one file per mode.
+    names = [name.rstrip("/") for name in entries if name.endswith("/")] or entries
+    modes = [name for name in names if name not in RESERVED_COLLECTIONS]
     return SyncRefused(
         "SourceMissing",
-        mapping.source,
-        f"{ANNOTATION_PREFIX}deployment-mode: {mapping.mode} not found in {folder}; "
-        f"available: {sample(modes) or 'no modes'}",
+        directory,
+        f"{ANNOTATION_PREFIX}deployment-mode: {path_rules.base_name(directory)} not found in "
+        f"{folder or 'the repository root'}; available: {sample(modes) or 'no modes'}",
     )
 
 
@@ -280,9 +281,10 @@ class _LayoutBuilder:
         )
 
     def _handle_missing_source(self, mapping: PathMapping) -> None:
-        if mapping.mode:
+        directory = mapping.mode_directory
+        if directory and self._tree.kind(directory) == "absent":
             # Without the overlay the gateway would run bare core, e.g. on the wrong database.
-            raise _mode_not_found(self._tree, mapping)
+            raise _mode_not_found(self._tree, directory)
         if mapping.required:
             raise SyncRefused(
                 "SourceMissing",
@@ -314,8 +316,7 @@ class _LayoutBuilder:
             path = path_rules.join(mapping.destination, name)
             if name not in mapping.omits:
                 self._add_path(step, source, path, name)
-            elif not mapping.mode:
-                # The convention documents what a mode omits; in a profile it is unexpected.
+            elif mapping.warns_of_omits:
                 self._omit(mapping, source, path)
 
     def _directory_roots(self, mapping: PathMapping) -> Iterator[ManagedRoot]:

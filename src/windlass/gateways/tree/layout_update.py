@@ -121,7 +121,7 @@ class _LayoutUpdate:
         return self._remove(destination, source)
 
     def build(self) -> Layout | None:
-        if self._lost_any and not self._is_service():
+        if self._lost_any and not (self._is_service() and self._modes_exist()):
             return None
         if not self._added and not self._shrunk:
             return replace(self._layout, files=self._files)
@@ -209,6 +209,11 @@ class _LayoutUpdate:
         projects = path_rules.join(path_rules.normalize(self._inputs.service_path), PROJECTS)
         kinds = zip(self._inputs.mappings, self._layout.kinds, strict=True)
         return any(mapping.source == projects and kind == "dir" for mapping, kind in kinds)
+
+    def _modes_exist(self) -> bool:
+        """Whether no mode can have lost its directory: each has what its mapping maps."""
+        kinds = zip(self._inputs.mappings, self._layout.kinds, strict=True)
+        return all(not mapping.mode_directory or kind != "absent" for mapping, kind in kinds)
 
     def _additions_pass(self) -> bool:
         """Whether the added files pass the policy; if not, the whole layout reports the error."""

@@ -50,7 +50,8 @@ class PathMapping:
     origin: str = ""  # where users find the mapping, for messages
     into_directory: bool = False  # destination `a/` or `.`: a file keeps its own name in it
     omits: frozenset[str] = frozenset()  # paths relative to the source that are not mapped
-    mode: str = ""  # deployment mode of the source, which must exist then
+    warns_of_omits: bool = True  # false where the convention documents what it omits
+    mode_directory: str = ""  # directory of the deployment mode, which must exist; empty for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,32 +107,40 @@ def _mode_mappings(
     whole = path_rules.join(service, f"{RESOURCES}/{mode}")
     if layout == "native":
         destination = _check_destination("deployment-mode", f"{RESOURCES}/{mode}")
-        yield PathMapping(whole, destination, "dir", origin=whole, mode=mode)
+        yield PathMapping(whole, destination, "dir", origin=whole, mode_directory=whole)
         return
     # The mode's collection file names core as its parent; in core it would name itself.
-    omits = frozenset((MODE_FILE,))
-    yield PathMapping(whole, CORE, "dir", origin=whole, omits=omits, mode=mode)
+    yield PathMapping(
+        whole,
+        CORE,
+        "dir",
+        origin=whole,
+        omits=frozenset((MODE_FILE,)),
+        warns_of_omits=False,
+        mode_directory=whole,
+    )
 
 
 def _additional_mappings(files: Iterable[RoutingFile], render: Render) -> Iterable[PathMapping]:
     for index, file in enumerate(files):
         origin = f"additionalFiles[{index}]"
-        source = render(f"{origin}.source", file.source)
+        source = _render_source(origin, file.source, render)
         dest = render(f"{origin}.dest", file.dest)
         yield PathMapping(
-            _normalize_path(f"{origin}.source", "ProfilesInvalid", source),
+            source,
             _check_destination(f"{origin}.dest", dest),
             kind=file.type,
             origin=origin,
             into_directory=path_rules.names_directory(dest),
+            omits=_omitted_files(source, dest),
         )
 
 
 def _profile_mapping(origin: str, spec: RoutingMapping, render: Render) -> PathMapping:
-    source = render(f"{origin}.source", spec.source)
+    source = _render_source(origin, spec.source, render)
     destination = render(f"{origin}.destination", spec.destination)
     return PathMapping(
-        _normalize_path(f"{origin}.source", "ProfilesInvalid", source),
+        source,
         _check_destination(f"{origin}.destination", destination),
         kind=spec.type,
         required=spec.required,
@@ -140,19 +149,35 @@ def _profile_mapping(origin: str, spec: RoutingMapping, render: Render) -> PathM
         origin=origin,
         into_directory=path_rules.names_directory(destination),
         omits=_omitted_files(source, destination),
+        mode_directory=_mode_directory(origin, spec.source, source, render),
     )
 
 
+def _render_source(origin: str, text: str, render: Render) -> str:
+    where = f"{origin}.source"
+    return _normalize_path(where, "ProfilesInvalid", render(where, text))
+
+
+def _mode_directory(origin: str, text: str, source: str, render: Render) -> str:
+    """The part of `source` that the deployment mode names; empty if its template uses no mode.
+
+    A mode may lack what lies deeper, for example its own projects.
+    """
+    named = template.cut_after(text, "DeploymentMode")
+    if not named:
+        return ""
+    depth = len(_render_source(origin, named, render).split("/"))
+    return "/".join(source.split("/")[:depth])
+
+
 def _omitted_files(source: str, destination: str) -> frozenset[str]:
-    """The files that a directory mapping of a profile must not map.
+    """The files that a directory mapping of users must not map.
 
     The collection file of a mode names core as its parent; in core it would name itself. A
     source that is called core has a file of its own, which belongs there.
     """
     ends_in_core = path_rules.normalize(destination) == CORE
-    is_overlay = ends_in_core and path_rules.base_name(
-        path_rules.normalize(source)
-    ) != path_rules.base_name(CORE)
+    is_overlay = ends_in_core and path_rules.base_name(source) != path_rules.base_name(CORE)
     return frozenset((MODE_FILE,)) if is_overlay else frozenset()
 
 

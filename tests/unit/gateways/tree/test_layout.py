@@ -6,14 +6,21 @@ from typing import Literal
 
 import pytest
 
-from tests.support.gateways.sync_model import Commit
+from tests.support.gateways.sync_model import Commit, annotated_pod
 from windlass.gateways.render.file_renderer import GatewayRecipes
 from windlass.gateways.tree import mapping
-from windlass.gateways.tree.layout import Layout, build_layout
+from windlass.gateways.tree.layout import Layout, build_layout, layout_for_selection
 from windlass.gateways.tree.manifest import ManagedRoot
 from windlass.gateways.tree.mapping import Convention, PathMapping, SourceTree
 from windlass.gateways.tree.path_rules import SyncRefused
-from windlass.gateways.wire.routing import PatchSet, RoutingFile
+from windlass.gateways.tree.selection import SourceRevision, select
+from windlass.gateways.wire.routing import (
+    PatchSet,
+    Routing,
+    RoutingFile,
+    RoutingMapping,
+    RoutingProfile,
+)
 
 SITE = {
     "services/site/projects/p/project.json": b"{}",
@@ -283,3 +290,58 @@ def test_at_most_ten_nearby_entries_are_listed() -> None:
     """A message stays readable in a large repository."""
     tree = SourceTree(Commit({f"f{number:02}": b"" for number in range(12)}).listing)
     assert tree.describe_nearby("x").endswith("f09 and 2 more")
+
+
+MODES = {
+    "modes/prd/config/db.json": b"prd db",
+    "modes/prd/config/config-mode.json": b"prd",
+    "modes/dev/projects/p/project.json": b"{}",
+    "shared/x": b"x",
+}
+
+
+def _mode_layout(routing: Routing, mode: str) -> Layout:
+    pod = annotated_pod(service_path="services/site", deployment_mode=mode)
+    if routing.profiles:
+        pod = annotated_pod(profile="default", deployment_mode=mode)
+    selected = select(routing, pod, SourceRevision("c1"), cr_name="site")
+    return layout_for_selection(Commit({**SITE, **MODES}).listing, selected)
+
+
+def _profile_routing(source: str) -> Routing:
+    return Routing(profiles={"default": RoutingProfile((RoutingMapping(source, CORE),))})
+
+
+@pytest.mark.parametrize(
+    ("source", "refusal"),
+    [
+        ("modes/{{.DeploymentMode}}", "devv not found in modes; available: dev, prd"),
+        ("modes/{{ .DeploymentMode }}/config", "devv not found in modes; available: dev, prd"),
+        ("{{.DeploymentMode}}", "devv not found in the repository root; available: modes, "),
+        ("shared/{{.DeploymentMode}}", "devv not found in shared; available: x"),
+    ],
+)
+def test_an_unknown_mode_in_the_source_of_a_profile_lists_the_modes_that_exist(
+    source: str, refusal: str
+) -> None:
+    """A skipped mapping would delete the files of the mode that was meant."""
+    with pytest.raises(SyncRefused) as caught:
+        _mode_layout(_profile_routing(source), "devv")
+    assert caught.value.reason == "SourceMissing"
+    assert refusal in caught.value.message
+
+
+def test_a_mode_without_the_mapped_directory_is_skipped() -> None:
+    """The mode exists; only the part of it that the mapping names does not."""
+    found = _mode_layout(_profile_routing("modes/{{.DeploymentMode}}/config"), "dev")
+    assert [skipped.source for skipped in found.skipped] == ["modes/dev/config"]
+
+
+def test_an_additional_directory_over_core_omits_the_mode_file() -> None:
+    """Core would become its own parent; the warning names the entry of the list."""
+    routing = Routing(additional_files=(RoutingFile("modes/prd/config", CORE, "dir"),))
+    found = _mode_layout(routing, "prd")
+    sources = {path: file.source for path, file in found.files.items()}
+    assert sources[f"{CORE}/config-mode.json"] == f"services/site/{CORE}/config-mode.json"
+    assert sources[f"{CORE}/db.json"] == "modes/prd/config/db.json"
+    assert any(text.startswith("additionalFiles[0]: modes/prd/") for text in found.warnings)
