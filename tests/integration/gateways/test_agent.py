@@ -500,3 +500,24 @@ def test_the_command_line_and_the_agent_agree(harness: AgentHarness, tmp_path: P
 def _run_local(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     return windlass_command.run(["gateway", *arguments], environment)
+
+
+def test_a_rollback_request_that_was_removed_can_be_made_again(harness: AgentHarness) -> None:
+    """Also after a restart in between: the agent has stored that the request is gone."""
+    _synced(harness)
+    before = harness.files
+    harness.await_synced(harness.push(NEW_VIEW))
+    harness.cr_annotations["rollback"] = "*"
+    harness.publish()
+    harness.await_report("rolled back", sync_status="Error", reason="RolledBack")
+    del harness.cr_annotations["rollback"]
+    good = harness.push({f"{SERVICE}/{VIEW}": '{"root": {"x": 3}}'})
+    harness.await_synced(good)
+    good_files = harness.files
+    harness.await_synced(harness.push({f"{SERVICE}/{VIEW}": '{"root": {"x": 4}}'}))
+    harness.agent.kill()
+    harness.agent.start()
+    harness.cr_annotations["rollback"] = "*"
+    harness.publish()
+    harness.await_report("rolled back again", sync_status="Error", reason="RolledBack")
+    assert harness.files == good_files != before

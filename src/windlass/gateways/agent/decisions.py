@@ -85,7 +85,7 @@ class StepFacts:
     scan_pending: bool = False
     # Sync request that was handled last.
     trigger: str = ""
-    # Rollback request that was handled last.
+    # Rollback request that was handled, until it is withdrawn.
     rollback: str = ""
     # Version that must not be synced again without a request; None if there is none.
     rolled_back_version: SyncVersion | None = None
@@ -116,11 +116,16 @@ def desired_version(facts: StepFacts) -> SyncVersion | None:
 
 
 def is_rollback_requested(metadata: AgentMetadata, gateway: str, handled: str) -> bool:
-    """Whether the rollback request names this gateway and is not the one `handled` last."""
+    """Whether the rollback request names this gateway and is not the `handled` one."""
     requested = metadata.overrides.rollback
     return (
         bool(requested) and requested != handled and requested.partition("@")[0] in ("*", gateway)
     )
+
+
+def is_rollback_withdrawn(metadata: AgentMetadata, handled: str) -> bool:
+    """Whether the request that was `handled` is gone; its value is a new request from then on."""
+    return handled not in ("", metadata.overrides.rollback)
 
 
 def next_step(facts: StepFacts) -> NextStep:

@@ -181,7 +181,7 @@ class AgentLoop:
         if not self._operations.is_started:
             await self._operations.start()
             await self._load_state()
-        await self._save_metadata()
+        await self._save_metadata(turn_inputs.metadata)
         step = decisions.next_step(self._facts(turn_inputs))
         if step.kind in ("rest", "hold"):
             self._operations.count_skipped(step.reason or step.status)
@@ -194,11 +194,17 @@ class AgentLoop:
         await self._run_interruptible(step, turn_inputs)
         return 0.0
 
-    async def _save_metadata(self) -> None:
-        """Store the metadata, so that a restart works while the API server is unreachable."""
-        keys = self._metadata.keys
-        if keys is not None and keys != self._operations.state.metadata:
+    async def _save_metadata(self, metadata: AgentMetadata | None) -> None:
+        """Store the metadata, so that a restart works while the API server is unreachable.
+
+        A handled rollback request that `metadata` no longer has is forgotten, or the same value
+        could never request another one.
+        """
+        keys, state = self._metadata.keys, self._operations.state
+        if keys is not None and keys != state.metadata:
             await self._operations.update_state(metadata=keys)
+        if metadata is not None and decisions.is_rollback_withdrawn(metadata, state.rollback):
+            await self._operations.update_state(rollback="")
 
     async def _has_new_credential(self, turn_inputs: AgentInputs) -> bool:
         """Whether the step failed for its API token and the token file was replaced since."""

@@ -97,7 +97,7 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     history: tuple[SyncHistoryEntry, ...] = ()
     # Last sync request that was handled.
     trigger: str = ""
-    # Last rollback request that was handled.
+    # Rollback request that was handled; empty again once it is withdrawn.
     rollback: str = ""
     # Rollback in progress; None otherwise.
     undoing: PendingRollback | None = None

@@ -111,3 +111,16 @@ def test_each_rollback_value_acts_once(requested: str, handled: str, is_requeste
     assert decisions.is_rollback_requested(metadata, "site", handled) is is_requested
     facts = dataclasses.replace(SYNCED, metadata=metadata, rollback=handled)
     assert (decisions.next_step(facts).kind == "rollback") is is_requested
+
+
+
+@pytest.mark.parametrize(
+    ("requested", "handled", "is_withdrawn"),
+    [("", "", False), ("*", "", False), ("*", "*", False), ("", "*", True), ("other", "*", True)],
+)
+def test_a_handled_rollback_request_is_withdrawn_by_another_value_or_none(
+    requested: str, handled: str, is_withdrawn: bool
+) -> None:
+    """While the annotation stays as it is, the request stays handled."""
+    metadata = dataclasses.replace(METADATA, overrides=Overrides(rollback=requested))
+    assert decisions.is_rollback_withdrawn(metadata, handled) is is_withdrawn
