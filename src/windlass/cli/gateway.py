@@ -94,11 +94,18 @@ def verify(
         list[str] | None,
         typer.Option(help="Exclude pattern, in addition to those of the last sync; repeatable."),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with the API token of the gateway, name:secret; its resource is not extra.",
+        ),
+    ] = None,
     output: Output = "text",
 ) -> None:
     """Compare the content of every synced file with the last sync."""
     _check_output(output)
-    drift = _run(_verify(to, exclude or []))
+    drift = _run(_verify(to, exclude or [], token_file))
     _print(_drift_json(drift) if output == "json" else _drift_text(drift, to))
     sys.exit(EXIT_DIFFERENT if drift.has_drift else 0)
 
@@ -214,20 +221,23 @@ def _print_note(text: str) -> None:
     typer.echo(f"windlass: {text}", err=True)
 
 
-async def _verify(to: Path, exclude: list[str]) -> FileDrift:
+async def _verify(to: Path, exclude: list[str], token_file: Path | None) -> FileDrift:
     from windlass.base.errors import WindlassError
     from windlass.cli import gateway_local
     from windlass.gateways.volume import inspection
     from windlass.git.runner import Git
 
     gateway_local.check_excludes(exclude)
+    api_token = gateway_local.read_token_name(token_file)
     with gateway_local.open_gateway(to, Git()) as gateway:
         _print_interrupted(gateway)
         manifest = gateway.applier.manifest()
         if manifest is None:
             raise WindlassError("NothingSynced", f"{to} contains no synced files")
         excludes = gateway_local.effective_excludes(manifest, exclude)
-        return inspection.inspect_drift(gateway.applier, None, manifest, excludes, everything=True)
+        return inspection.inspect_drift(
+            gateway.applier, None, manifest, excludes, everything=True, api_token=api_token
+        )
 
 
 def _plan_text(planned: PlannedSync) -> str:

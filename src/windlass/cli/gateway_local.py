@@ -92,7 +92,7 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
         policy=metadata_builder.build_policy(cr.spec) if cr else metadata.SyncPolicy(),
         pod=pod,
         cr_name=cr.metadata.name if cr else "desk",
-        api_token=_read_token_name(inputs.token_file),
+        api_token=read_token_name(inputs.token_file),
     )
 
 
@@ -154,7 +154,7 @@ def check_scan(scan: str, token: Path | None) -> None:
     """Raise a usage error for an address or a token that cannot be used for a scan."""
     if scan and token is None:
         raise _usage_error("--scan requires --token-file")
-    _read_token_name(token)
+    read_token_name(token)
     if not scan:
         return
     from windlass.gateways.agent.gateway_client import GatewayAddress
@@ -283,7 +283,8 @@ def _read_credentials(folder: Path | None) -> Credentials:
     return credentials.from_secret(files)
 
 
-def _read_token_name(path: Path | None) -> str:
+def read_token_name(path: Path | None) -> str:
+    """The name in an API token file; empty without a file."""
     if path is None:
         return ""
     # Its HTTP library takes longer to load than a plan to make.

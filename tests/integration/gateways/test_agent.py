@@ -521,3 +521,19 @@ def test_a_rollback_request_that_was_removed_can_be_made_again(harness: AgentHar
     harness.publish()
     harness.await_report("rolled back again", sync_status="Error", reason="RolledBack")
     assert harness.files == good_files != before
+
+
+def test_the_resource_of_the_token_to_scan_with_is_no_drift(harness: AgentHarness) -> None:
+    """The gateway wrote it, and no sync deletes it: only the other file is extra."""
+    harness.policy |= {"drift_seconds": 0.5}
+    _synced(harness)
+    tokens = harness.data / CORE / "ignition/api-token"
+    for name in ("agent", "other"):
+        (tokens / name).mkdir(parents=True)
+        (tokens / name / "config.json").write_text("{}")
+
+    def extra_files() -> int:
+        report = harness.report
+        return report.drift.extra if report is not None and report.drift is not None else 0
+
+    eventually(lambda: extra_files() == 1, "one extra file reported")

@@ -490,3 +490,48 @@ def test_an_error_is_one_line_and_exit_code_1(shell: Shell) -> None:
     planned = shell.run("plan", "--ref=nowhere")
     assert (planned.returncode, planned.stdout) == (1, "")
     assert planned.stderr == "windlass: branch or tag nowhere not found (RefNotFound)\n"
+
+
+
+def test_verify_agrees_with_plan_about_the_token_to_scan_with(shell: Shell) -> None:
+    """The gateway wrote its resource into a managed directory, and a plan never deletes it."""
+    shell.run("apply")
+    token = shell.data / CORE / "ignition/api-token/agent/config.json"
+    token.parent.mkdir(parents=True)
+    token.write_text("{}")
+    assert shell.run("plan", shell.token()).returncode == 0
+    verified = shell.windlass("verify", f"--to={shell.data}", shell.token())
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert shell.windlass("verify", f"--to={shell.data}").returncode == 2
+
+
+def test_verify_agrees_with_plan_about_a_mode_file_that_an_overlay_omits(shell: Shell) -> None:
+    """The gateway wrote core's own file, which no commit has and no plan deletes."""
+    cr = shell.directory / "cr.yaml"
+    cr.write_text(f"""\
+kind: IgnitionSync
+metadata: {{name: site, namespace: plant}}
+spec:
+  git: {{repo: "{shell.served.server.url("site")}", ref: main}}
+  gateway: {{apiKeySecretRef: {{name: key}}}}
+  profiles: {{line: {{mappings: [{{source: modes/prd, destination: {CORE}}}]}}}}
+""")
+    commit_files(shell.repository, {"modes/prd/config-mode.json": "{}", "modes/prd/a.json": "{}"})
+    args = [f"--cr={cr}", f"--to={shell.data}", "--profile=line", "--insecure-host=127.0.0.1"]
+    assert shell.windlass("apply", *args).returncode == 0
+    (shell.data / CORE / "config-mode.json").write_text("{}")
+    assert shell.windlass("plan", *args).returncode == 0
+    verified = shell.windlass("verify", f"--to={shell.data}")
+    assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
+
+
+def test_verify_agrees_with_plan_about_a_synced_file_that_is_excluded(shell: Shell) -> None:
+    """Neither its content nor its absence is a difference."""
+    shell.run("apply")
+    (shell.data / VIEW).write_text("edited")
+    (shell.data / "projects/line/project.json").unlink()
+    excludes = ["--exclude=**/view.json", "--exclude=**/project.json"]
+    assert shell.run("plan", *excludes).returncode == 0
+    verified = shell.windlass("verify", f"--to={shell.data}", *excludes)
+    assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
+    assert shell.windlass("verify", f"--to={shell.data}").returncode == 2

@@ -64,14 +64,14 @@ class DriftWatch:
             boot_seconds = _BOOT_SECONDS
         due = self.due_seconds(metadata.policy)
         if due == 0.0:
-            await self.check(metadata.policy, turn_inputs.excludes)
+            await self.check(metadata.policy, turn_inputs.excludes, turn_inputs.api_token)
             return 0.0
         return min(boot_seconds, due if due is not None else math.inf)
 
-    async def check(self, policy: SyncPolicy, excludes: GlobSet) -> None:
+    async def check(self, policy: SyncPolicy, excludes: GlobSet, api_token: str = "") -> None:
         """Check now, by content if that is due too."""
         everything = self._unhashed_seconds() >= policy.full_hash_seconds
-        drift = await self._find_drift(excludes, everything=everything)
+        drift = await self._find_drift(excludes, api_token, everything=everything)
         removes_extra = policy.delete_policy == "Mirror" and bool(drift.extra)
         is_repairable = bool(drift.modified or drift.missing) or removes_extra
         self.repair_needed = policy.drift_mode == "Remediate" and is_repairable
@@ -80,7 +80,7 @@ class DriftWatch:
         """Once the gateway runs, compare all files by content; its first boot may rewrite some."""
         if await self._operations.scanner(turn_inputs.access).state() is not GatewayState.RUNNING:
             return False
-        drift = await self._find_drift(turn_inputs.excludes, everything=True)
+        drift = await self._find_drift(turn_inputs.excludes, turn_inputs.api_token, everything=True)
         self.repair_needed = bool(drift.modified or drift.missing)
         await self._operations.update_state(boots=False)
         return True
@@ -91,8 +91,12 @@ class DriftWatch:
         seconds = (self._clock.now() - hashed).total_seconds() if hashed is not None else -1.0
         return seconds if seconds >= 0 else float("inf")
 
-    async def _find_drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
-        drift = await self._operations.find_drift(excludes, everything=everything)
+    async def _find_drift(
+        self, excludes: GlobSet, api_token: str, *, everything: bool
+    ) -> FileDrift:
+        drift = await self._operations.find_drift(
+            excludes, everything=everything, api_token=api_token
+        )
         self._checked_at = self._clock.monotonic()
         # The same drift at the next check is not logged again.
         if drift.has_drift and drift != self.drift:

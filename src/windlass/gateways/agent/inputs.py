@@ -249,13 +249,14 @@ class NewestMetadata:
 
 @dataclass(frozen=True, slots=True)
 class AgentInputs:
-    """The inputs of one turn; `selection` is None if the routing does not match the pod."""
+    """The inputs of one turn."""
 
-    metadata: AgentMetadata | None
-    pod: GatewayPod
-    gateway: str
-    selection: GatewaySelection | None = None
-    profile_hash: str = ""
+    metadata: AgentMetadata | None  # None before any, and while the ConfigMap does not exist
+    pod: GatewayPod  # labels and annotations as mounted now
+    gateway: str  # name
+    selection: GatewaySelection | None = None  # None if the routing does not match the pod
+    profile_hash: str = ""  # desired routing of this gateway; empty without metadata
+    api_token: str = ""  # name of the token to scan with; empty while there is none
 
     @property
     def retry_key(self) -> tuple[object, ...]:
@@ -325,9 +326,13 @@ def read_inputs(
     name = _gateway_name(pod)
     if metadata is None:
         return AgentInputs(None, pod, name)
-    profile_hash = pod_profile_hash(metadata.routing_hash, pod)
     return AgentInputs(
-        metadata, pod, name, _select_or_none(metadata, pod, identity.cr_name), profile_hash
+        metadata,
+        pod,
+        name,
+        selection=_select_or_none(metadata, pod, identity.cr_name),
+        profile_hash=pod_profile_hash(metadata.routing_hash, pod),
+        api_token=read_api_token_name(paths),
     )
 
 
@@ -352,7 +357,7 @@ def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPath
         routing_hash=metadata.routing_hash,
         pod=inputs.pod,
         cr_name=identity.cr_name,
-        safety=delete_safety(metadata.policy, read_api_token_name(paths), inputs.delete_allowance),
+        safety=delete_safety(metadata.policy, inputs.api_token, inputs.delete_allowance),
         caps=caps_from_policy(metadata.policy),
     )
 

@@ -269,9 +269,13 @@ class GatewayOperations:
             raise ScanPending(result.reason, result.message, after=result.retry_seconds)
         return result
 
-    async def find_drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
+    async def find_drift(
+        self, excludes: GlobSet, *, everything: bool, api_token: str = ""
+    ) -> FileDrift:
         """How the disk differs from the last sync; `everything` compares all files by content."""
-        drift = await self._sync_engine.find_drift(excludes, everything=everything)
+        drift = await self._sync_engine.find_drift(
+            excludes, everything=everything, api_token=api_token
+        )
         for category in ("modified", "missing", "extra", "noise"):
             self._metrics.drift_files.set(len(getattr(drift, category)), category)
         if everything:

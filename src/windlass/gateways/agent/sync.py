@@ -231,9 +231,11 @@ class SyncEngine:
         """Undo the last apply; this can be undone in turn."""
         return await run_in_thread(self._rollback)
 
-    async def find_drift(self, excludes: GlobSet, *, everything: bool = False) -> FileDrift:
+    async def find_drift(
+        self, excludes: GlobSet, *, everything: bool = False, api_token: str = ""
+    ) -> FileDrift:
         """How the disk differs from what the last sync left."""
-        return await run_in_thread(self._find_drift, excludes, everything)
+        return await run_in_thread(self._find_drift, excludes, everything, api_token)
 
     async def _plan(
         self, request: SyncRequest, sink: ContentSink, interrupt: Interrupt
@@ -330,10 +332,14 @@ class SyncEngine:
             applied, after, scan_rules.required_scans(manifests.changed_paths(before, after))
         )
 
-    def _find_drift(self, excludes: GlobSet, everything: bool) -> FileDrift:
-        manifest = self._volume.manifest()
+    def _find_drift(self, excludes: GlobSet, everything: bool, api_token: str) -> FileDrift:
         return inspection.inspect_drift(
-            self._volume, self._store, manifest, excludes, everything=everything
+            self._volume,
+            self._store,
+            self._volume.manifest(),
+            excludes,
+            everything=everything,
+            api_token=api_token,
         )
 
 

@@ -74,6 +74,8 @@ class Manifest(msgspec.Struct, frozen=True):
     excludes: tuple[str, ...] | None = None  # patterns in force; None in old manifests
     # Files that existed before their directory became managed; None in old manifests.
     adopted: tuple[str, ...] | None = None
+    # Paths in managed directories that are left to the gateway, as `Layout.omitted`.
+    omitted: tuple[str, ...] = ()
     schema: int = MANIFEST_SCHEMA  # a newer one is refused
 
     @property

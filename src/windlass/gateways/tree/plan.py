@@ -248,6 +248,7 @@ def next_manifest(
         files=files,
         excludes=layout.excludes.patterns,
         adopted=adopted,
+        omitted=tuple(sorted(layout.omitted)),
     )
 
 

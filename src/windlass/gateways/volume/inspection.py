@@ -15,11 +15,11 @@ stamped, so that no drift is reported without proof.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.gateways.render.file_renderer import is_resource_file
-from windlass.gateways.tree import live_tree
+from windlass.gateways.tree import deletes, live_tree
 from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.live_tree import FileDrift, LiveTree, SurveyScope
 from windlass.gateways.tree.manifest import ManagedRoot, Manifest, ManifestEntry
@@ -97,26 +97,38 @@ def inspect_drift(
     excludes: GlobSet,
     *,
     everything: bool,
+    api_token: str = "",
 ) -> FileDrift:
-    """The drift of all managed files, none before the first sync; `everything` reads contents."""
+    """The drift of all managed files, none before the first sync; `everything` reads contents.
+
+    What a plan neither writes nor deletes is no drift: excluded paths, omitted ones, and the
+    gateway's resource for the token that it is scanned with.
+    """
     if manifest is None:
         return FileDrift()
     live = volume.survey(live_tree.survey_scope(manifest.roots, manifest), manifest)
     suspects = live_tree.drift_suspects(manifest, live.files, everything=everything)
-    hashes = volume.hash_files(suspects)
+    hashes = volume.hash_files(_without_excluded(suspects, excludes))
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]
     stamped = stamped_files(volume, store, manifest, altered)
     managed = frozenset(manifest.directories)
-    adopted = frozenset(manifest.adopted or ())
+    kept = frozenset((*(manifest.adopted or ()), *manifest.omitted))
     extras = (
         path
         for path in live.files
         if path not in manifest.files
-        and path not in adopted
+        and path not in kept
         and live_tree.is_within(path, managed)
-        and excludes.match(path) is None
+        and not deletes.is_api_token(path, api_token)
     )
-    return live_tree.find_drift(manifest, live.files, hashes, extras, stamped)
+    drift = live_tree.find_drift(
+        manifest, live.files, hashes, _without_excluded(extras, excludes), stamped
+    )
+    return replace(drift, missing=_without_excluded(drift.missing, excludes))
+
+
+def _without_excluded(paths: Iterable[str], excludes: GlobSet) -> tuple[str, ...]:
+    return tuple(path for path in paths if excludes.match(path) is None)
 
 
 def stamped_files(
