@@ -15,6 +15,8 @@ given back to its queue whatever happens.
 | anything else        | False | True        | -       | backoff                    |
 | Pending              | status stays as it is         | with the answer            |
 
+An error is logged once per key until the key has another one, or none; a crash every time.
+
 Each of them but Pending is recorded as a Warning event: a reconcile that cannot do its work is a
 failure, also where it is retried without anyone's help.
 
@@ -137,6 +139,8 @@ class Controller(Generic[K]):
         self._reporter = reporter
         self._workers = workers
         self._on_result = on_result
+        # Reason and message of the error that was logged last, of keys that still have it.
+        self._logged_errors: dict[K, tuple[str, str]] = {}
 
     async def run(self) -> None:
         """Work until cancelled; raises the `Fatal` of a reconcile."""
@@ -165,7 +169,7 @@ class Controller(Generic[K]):
     async def _process(self, key: K) -> None:
         """Reconcile one key, schedule its next reconcile, and measure the time."""
         started = asyncio.get_running_loop().time()
-        outcome = await self._catch_errors(self._reconcile_and_report(key))
+        outcome = await self._catch_errors(key, self._reconcile_and_report(key))
         self._schedule(key, outcome)
         if self._on_result is not None:
             seconds = asyncio.get_running_loop().time() - started
@@ -174,13 +178,19 @@ class Controller(Generic[K]):
     async def _reconcile_and_report(self, key: K) -> Outcome:
         """Reconcile and report; an error while reporting is an error of the reconcile."""
         if self._reporter is None:
-            return await self._catch_errors(self._reconcile(key))
+            return await self._catch_errors(key, self._reconcile_key(key))
         snapshot = self._reporter.read_status(key)
-        outcome = await self._catch_errors(self._reconcile(key))
+        outcome = await self._catch_errors(key, self._reconcile_key(key))
         await self._reporter.report(key, snapshot, outcome)
         return outcome
 
-    async def _catch_errors(self, work: Awaitable[Outcome]) -> Outcome:
+    async def _reconcile_key(self, key: K) -> Outcome:
+        outcome = await self._reconcile(key)
+        if not outcome.is_postponed:
+            self._logged_errors.pop(key, None)
+        return outcome
+
+    async def _catch_errors(self, key: K, work: Awaitable[Outcome]) -> Outcome:
         """The outcome of `work` or of its error; `Fatal` and our own cancellation propagate."""
         try:
             return await work
@@ -189,14 +199,23 @@ class Controller(Generic[K]):
             if task is not None and task.cancelling():
                 raise
             # Cancelled by a task of the reconcile itself: an error of that key, not our shutdown.
-            return _failed_outcome(error)
+            return self._failed_outcome(key, error)
         except Pending:
             return Outcome.postponed(PENDING_SECONDS)
         except Exception as error:
             cause = root_cause(error)
             if isinstance(cause, Fatal):
                 raise cause from error
-            return _failed_outcome(cause)
+            return self._failed_outcome(key, cause)
+
+    def _failed_outcome(self, key: K, error: BaseException) -> Outcome:
+        """The outcome of `error`, which is logged unless it is the one that was logged last."""
+        if not isinstance(error, WindlassError):
+            _log_failure(error)
+        elif self._logged_errors.get(key) != (error.reason, error.message):
+            self._logged_errors[key] = (error.reason, error.message)
+            _log_failure(error)
+        return failure_outcome(error)
 
     def _schedule(self, key: K, outcome: Outcome) -> None:
         if outcome.backoff:
@@ -207,11 +226,6 @@ class Controller(Generic[K]):
             self._queue.forget(key)
         if outcome.requeue_after is not None:
             self._queue.add_after(key, outcome.requeue_after)
-
-
-def _failed_outcome(error: BaseException) -> Outcome:
-    _log_failure(error)
-    return failure_outcome(error)
 
 
 def _log_failure(error: BaseException) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from tests.support.gateways.fleet import (
     CONFIG_MAPS,
@@ -482,3 +483,24 @@ async def test_a_controller_without_the_lease_writes_nothing(
         assert sync is not None
         assert "finalizers" not in sync["metadata"]
         assert "status" not in sync
+
+
+
+async def test_the_retry_of_an_agent_is_no_recovery(
+    fleet: Fleet, running: RunningController
+) -> None:
+    """Error, progress, the same error: one line; only the sync that succeeds ends it."""
+    await fleet.secret()
+    failed = {"sync_status": "Error", "reason": "DiskFull", "error_message": "no space left"}
+    with structlog.testing.capture_logs() as lines:
+        await fleet.apply(fleet.sync())
+        pod = await fleet.pod("gw-0")
+        for _ in range(2):
+            await pod.report(**failed, synced_commit="")
+            await fleet.until("SyncFailed")
+            await pod.report(sync_status="Syncing", reason="Planning", synced_commit="")
+            await fleet.until("SyncInProgress")
+        await pod.report()
+        await fleet.until("SyncSucceeded")
+    found = [line["event"] for line in lines if line["event"] in ("not ready", "recovered")]
+    assert found == ["not ready", "recovered"]

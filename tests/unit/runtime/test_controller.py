@@ -237,3 +237,17 @@ async def test_log_lines_name_the_key_and_the_reason() -> None:
     assert ("b", "crashed", "InternalError") in logged
     assert all(len(line["error_id"]) == 8 for line in lines if line["event"] == "crashed")
     assert all(line["controller"] == "test" for line in lines if "key" in line)
+
+
+async def test_an_error_is_logged_once_until_it_changes_or_ends() -> None:
+    """A retry that fails alike is no news; the same error after a success is."""
+    script: list[Outcome | BaseException] = [
+        *[Stalled("InvalidSpec", "m", after=1) for _ in range(3)],
+        Stalled("InvalidSpec", "another field", after=1),
+        Outcome(Verdict("True", "Ready", "fine"), requeue_after=1),
+        Stalled("InvalidSpec", "another field", after=1),
+    ]
+    with structlog.testing.capture_logs() as lines:
+        await run_for(20, Scripted(a=script), "a")
+    messages = [line["message"] for line in lines if line["event"] == "stalled"]
+    assert messages == ["m", "another field", "another field"]

@@ -249,7 +249,7 @@ class AgentLoop:
         elif step.kind == "sync":
             await self._sync(turn_inputs, metadata, interrupt)
         else:
-            self._publish_status(GatewayCondition("Syncing", "Scanning"))
+            self._publish_progress("Scanning", turn_inputs)
             booting = not self._gate.is_open
             scanning = self._operations.scan(metadata.access, metadata.policy, is_booting=booting)
             await interrupt.run(scanning)
@@ -271,7 +271,7 @@ class AgentLoop:
         """Bring the desired commit onto the volume."""
         # Gateways of one CR learn of a commit at the same moment; jitter spreads their fetches.
         await interrupt.sleep(self._rng.uniform(0.0, metadata.jitter_ms / 1000.0))
-        self._publish_status(GatewayCondition("Syncing", "Planning"))
+        self._publish_progress("Planning", turn_inputs)
         request = await self._build_request(turn_inputs, metadata)
         cause = decisions.sync_cause(
             self._facts(turn_inputs),
@@ -344,6 +344,11 @@ class AgentLoop:
         condition, seconds = self._retries.record_failure(key, error, has_data=has_data)
         self._publish_status(condition)
         return seconds
+
+    def _publish_progress(self, reason: str, turn_inputs: AgentInputs) -> None:
+        """Publish what a step does; a retry leaves its failure published until it has ended."""
+        if not self._retries.is_retry(turn_inputs.retry_key):
+            self._publish_status(GatewayCondition("Syncing", reason))
 
     def _publish_status(self, condition: GatewayCondition) -> None:
         turn_inputs = self._inputs

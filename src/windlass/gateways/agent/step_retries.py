@@ -87,8 +87,12 @@ class StepRetries:
         self._backoff.healthy()
         self.failure = None
 
+    def is_retry(self, key: tuple[object, ...]) -> bool:
+        """Whether a step for `key` repeats the one that failed last."""
+        return self.failure is not None and self.failure.key == key
+
     def wait_seconds(self, key: tuple[object, ...]) -> float:
         """Seconds until a step for `key` may run; 0 for inputs that have not failed."""
-        if self.failure is None or self.failure.key != key:
+        if self.failure is None or not self.is_retry(key):
             return 0.0
         return max(0.0, self.failure.until - self._clock.monotonic())

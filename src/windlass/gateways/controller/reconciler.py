@@ -110,13 +110,15 @@ class IgnitionSyncReconciler:
         self._cluster_name = cluster_name
         self._protected_paths = protected_paths
         self._operator_version = operator_version
-        # Three memories per IgnitionSync, all dropped by `_forget`.
+        # Four memories per IgnitionSync, all dropped by `_forget`.
         # The newest compiled routing; replaced when uid or generation differ.
         self._compiled: dict[Key, CompiledRouting] = {}
         # Request annotation and generation that the last reconcile worked with.
         self._last_requests: dict[Key, tuple[str, str]] = {}
         # The failure that was logged last; no entry while there is none.
         self._logged_failures: dict[Key, str] = {}
+        # Step errors of the last reconcile; the same ones are not logged again.
+        self._step_errors: dict[Key, tuple[str, ...]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one IgnitionSync to its desired state and return what to report about it."""
@@ -150,7 +152,7 @@ class IgnitionSyncReconciler:
 
     async def _run_steps(self, snapshot: Snapshot, sync: IgnitionSync) -> Outcome:
         """Run all steps in order; only an invalid repository address ends it early."""
-        errors = StepErrors()
+        errors = StepErrors(known=self._step_errors.get(snapshot.key, ()))
         remote = self._remote(sync)
         compiled = self._compile(snapshot.key, sync)
         result = await self._dependencies.sources.resolve_commit(snapshot, sync, remote, errors)
@@ -177,6 +179,7 @@ class IgnitionSyncReconciler:
                 due_seconds=result.due_seconds,
             )
         )
+        self._step_errors[snapshot.key] = tuple(errors.messages)
         self._log_failure(snapshot.key, outcome)
         await self._record_events(snapshot, sync, result, fleet)
         self._dependencies.metrics.record_fleet(snapshot.key, fleet, is_paused=sync.spec.paused)
@@ -291,7 +294,8 @@ class IgnitionSyncReconciler:
     def _log_failure(self, key: Key, outcome: Outcome) -> None:
         """Log a failure once per change of its text, and its end once."""
         failure = outcome.failure
-        if failure == self._logged_failures.get(key, ""):
+        # Progress is no end: the failure may be back when the retry of an agent is over.
+        if failure == self._logged_failures.get(key, "") or (not failure and outcome.reconciling):
             return
         if failure:
             self._logged_failures[key] = failure
@@ -360,6 +364,7 @@ class IgnitionSyncReconciler:
     def _forget(self, key: Key) -> None:
         self._compiled.pop(key, None)
         self._logged_failures.pop(key, None)
+        self._step_errors.pop(key, None)
         self._last_requests.pop(key, None)
         self._dependencies.ref_poller.forget(key)
         self._dependencies.status_rate_limit.forget(key)

@@ -7,7 +7,7 @@ file of its own because both `reconciler` and `source` use it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import structlog
@@ -18,9 +18,13 @@ _log: Any = structlog.get_logger(__name__)
 
 
 class StepErrors:
-    """The API errors of one reconcile; equal errors give equal messages, for stable conditions."""
+    """The API errors of one reconcile; equal errors give equal messages, for stable conditions.
 
-    def __init__(self) -> None:
+    `known` are the messages of the last reconcile; those are not logged again.
+    """
+
+    def __init__(self, known: Collection[str] = ()) -> None:
+        self._known = known
         self.messages: list[str] = []
 
     @contextlib.contextmanager
@@ -29,7 +33,9 @@ class StepErrors:
         try:
             yield
         except ApiError as error:
-            _log.warning(
-                "reconcile step failed", step=what, reason=error.reason, error=error.message
-            )
-            self.messages.append(f"{what}: {error.reason}")
+            message = f"{what}: {error.reason}"
+            if message not in self._known:
+                _log.warning(
+                    "reconcile step failed", step=what, reason=error.reason, error=error.message
+                )
+            self.messages.append(message)

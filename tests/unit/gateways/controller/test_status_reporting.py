@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from windlass.gateways.controller.status_reporting import CrashReporter
-from windlass.objects.names import Key
+from windlass.base.clock import SystemClock
+from windlass.gateways.controller.status_reporting import CrashReporter, StatusRateLimit
+from windlass.objects.names import GVR, Key
 from windlass.runtime import controller, status
 from windlass.runtime.events import ObjectRef
 from windlass.runtime.outcome import Outcome, Verdict
@@ -91,3 +92,39 @@ async def test_the_condition_reports_the_first_crash(reports: Reports) -> None:
         controller.INTERNAL
     ]
     assert second is SUCCEEDED
+
+
+
+class FrozenClock(SystemClock):
+    """A clock that a test moves."""
+
+    seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class AcceptingApi:
+    """Stands in for an API server that takes every write."""
+
+    async def merge_patch(self, *_: object, **__: object) -> dict[str, Any]:
+        return {}
+
+
+async def test_two_status_writes_may_follow_each_other_and_the_third_waits() -> None:
+    """The new commit, and that its gateway has it; other objects do not wait."""
+    clock = FrozenClock()
+    limit = StatusRateLimit(AcceptingApi(), clock, interval_seconds=2.0)  # type: ignore[arg-type]
+
+    async def write() -> None:
+        await limit.merge_patch(
+            GVR("g", "v1", "syncs"), KEY.name, {}, KEY.namespace, field_manager="test"
+        )
+
+    for _ in range(2):
+        assert limit.wait_seconds(KEY) == 0.0
+        await write()
+    assert limit.wait_seconds(KEY) > 0.0
+    assert limit.wait_seconds(OTHER) == 0.0
+    clock.seconds += limit.wait_seconds(KEY)
+    assert limit.wait_seconds(KEY) == 0.0
