@@ -11,8 +11,11 @@ import typer
 import yaml
 
 from windlass.cli.agent import agent
+from windlass.gateways.agent import inputs
+from windlass.gateways.agent.inputs import AgentPaths
 from windlass.gateways.status.pod_discovery import AGENT_CONTAINER
 from windlass.gateways.tree import gateway_pod
+from windlass.gateways.wire.metadata import CommitSource
 from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 
 _ROOT = Path(__file__).parents[2]
@@ -70,3 +73,44 @@ def test_the_example_sidecar_is_valid() -> None:
     assert str(signature["api_key_file"].default.parent) in mounts
     volumes = {one["name"] for one in pod["spec"]["volumes"]}
     assert {one["name"] for one in sidecar["volumeMounts"]} == volumes
+
+
+def _mount_volume(root: Path, volume: dict[str, Any]) -> None:
+    """Write the files of a volume of Secrets as the kubelet does; values name Secret and key."""
+    sources = [source["secret"] for source in volume.get("projected", {}).get("sources", ())]
+    sources += [volume["secret"]] if "secret" in volume else []
+    for source in sources:
+        for item in source["items"]:
+            path = root / volume["name"] / item["path"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{source.get('name') or source['secretName']}:{item['key']}")
+
+
+def test_secrets_with_other_keys_are_read_through_the_volumes_shown(tmp_path: Path) -> None:
+    """The paths of the example are those at which the agent looks."""
+    blocks = re.findall(r"```yaml\n(.*?)```", _PAGE, re.DOTALL)
+    for volume in yaml.safe_load(blocks[1])["volumes"]:
+        _mount_volume(tmp_path, volume)
+    defaults = {name: one.default for name, one in inspect.signature(agent).parameters.items()}
+    mounts = defaults["pod_info"].parent
+
+    def mounted(name: str) -> Path:
+        return tmp_path / defaults[name].relative_to(mounts)
+
+    paths = AgentPaths(
+        data=tmp_path,
+        store=tmp_path,
+        pod_info=mounted("pod_info"),
+        api_key=mounted("api_key_file"),
+        git_auth=mounted("git_auth"),
+        git_ca=mounted("git_ca"),
+        gateway_ca=mounted("gateway_ca"),
+    )
+    source = CommitSource("1" * 40, "main", "git@host:x.git", auth_type="ssh")
+    credentials = inputs.read_git_credentials(paths, source, verifies_host_keys=True)
+    assert credentials.ssh_key == b"plant-git:deploy-key\n"
+    assert credentials.known_hosts == b"git-hosts:hosts"
+    assert inputs.read_api_token_name(paths) == "ignition-api"
+    ca = inputs.gateway_ca(paths)
+    assert ca is not None
+    assert ca.read_text() == "plant-ca:root.pem"
