@@ -15,6 +15,8 @@ from windlass.base.errors import WindlassError
 from windlass.gateways.volume.completion import TransactionEnd
 from windlass.gateways.volume.journal import TransactionRecord
 from windlass.gateways.wire.routing import ANNOTATION_PREFIX
+from windlass.git.errors import GitError
+from windlass.git.format import failures
 
 _FLAGS = "service-path|profile|gateway-name|deployment-mode|tag-provider"
 _ANNOTATION = re.escape(ANNOTATION_PREFIX)
@@ -26,12 +28,28 @@ _REPLACEMENTS = (
     (rf"{_ANNOTATION}({_FLAGS})\b", r"--\1"),
     (rf"{_ANNOTATION}([a-z-]+)", r"--annotation \1"),
     (r"; use system-name-template", "; use --annotation system-name-template=TEMPLATE"),
-    (r"gateway\.apiKeySecretRef", "--token-file"),
-    (r"while gateway\.tls is false", "while --scan uses http"),
-    (r"set gateway\.port to ([0-9]+) and gateway\.tls to true", r"use --scan=https://127.0.0.1:\1"),
-    (r"set gateway\.port to ([0-9]+) and gateway\.tls to false", r"use --scan=http://127.0.0.1:\1"),
-    (r"set gateway\.port and gateway\.tls to where it leads", "set --scan to where it leads"),
+    (r"; waiting for it to be released", "; try again when it is released"),
+    (r"Secret and key named by spec\.gateway\.apiKeySecretRef", "file named by --token-file"),
+    (r"key named by spec\.gateway\.apiKeySecretRef", "file named by --token-file"),
+    (r"spec\.gateway\.apiKeySecretRef", "--token-file"),
+    (r"while spec\.gateway\.tls is false", "while --scan uses http"),
+    (
+        r"set spec\.gateway\.port to ([0-9]+) and spec\.gateway\.tls to true",
+        r"use --scan=https://127.0.0.1:\1",
+    ),
+    (
+        r"set spec\.gateway\.port to ([0-9]+) and spec\.gateway\.tls to false",
+        r"use --scan=http://127.0.0.1:\1",
+    ),
+    (r"set spec\.gateway\.port and spec\.gateway\.tls to where", "set --scan to where"),
+    (r"set spec\.ignition\.scan\.mode to Off, or to BestEffort .*", "omit --scan"),
+    (r"spec\.(ignition\.scan\.[A-Za-z]+)", r"spec.\1 in the file of --cr"),
+    (r"in the Secret with the SSH key|to the Secret$", "in the directory of --git-auth"),
 )
+_REMEDIES = {
+    "AuthFailed": "check the user, token or key in --git-auth and its access to the repository",
+    "RepoNotFound": "check --repo and that the credentials in --git-auth may read it",
+}
 _PATTERNS = tuple((re.compile(pattern), replacement) for pattern, replacement in _REPLACEMENTS)
 
 
@@ -44,11 +62,20 @@ def with_flags(text: str) -> str:
 
 @contextlib.contextmanager
 def errors_with_flags() -> Iterator[None]:
-    """Errors that leave the block name flags."""
+    """Errors that leave the block name flags, those of Git with what to do."""
     try:
         yield
     except WindlassError as error:
-        raise WindlassError(error.reason, with_flags(error.message)) from error
+        text = with_flags(error.message)
+        raise WindlassError(error.reason, text + _git_remedy(error, text)) from error
+
+
+def _git_remedy(error: WindlassError, text: str) -> str:
+    """What to do about an error of Git; empty if it is none or `text` has a remedy already."""
+    if not isinstance(error, GitError) or "--git-auth" in text:
+        return ""
+    remedy = _REMEDIES.get(failures.describe_cause(error.reason, error.message))
+    return f"; {remedy}" if remedy else ""
 
 
 def interrupted_note(record: TransactionRecord) -> str:

@@ -504,7 +504,7 @@ def _run_local(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[s
 
 def test_a_rollback_request_that_was_removed_can_be_made_again(harness: AgentHarness) -> None:
     """Also after a restart in between: the agent has stored that the request is gone."""
-    _synced(harness)
+    _start_and_sync(harness)
     before = harness.files
     harness.await_synced(harness.push(NEW_VIEW))
     harness.cr_annotations["rollback"] = "*"
@@ -526,7 +526,7 @@ def test_a_rollback_request_that_was_removed_can_be_made_again(harness: AgentHar
 def test_the_resource_of_the_token_to_scan_with_is_no_drift(harness: AgentHarness) -> None:
     """The gateway wrote it, and no sync deletes it: only the other file is extra."""
     harness.policy |= {"drift_seconds": 0.5}
-    _synced(harness)
+    _start_and_sync(harness)
     tokens = harness.data / CORE / "ignition/api-token"
     for name in ("agent", "other"):
         (tokens / name).mkdir(parents=True)

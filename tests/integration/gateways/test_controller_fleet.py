@@ -485,7 +485,6 @@ async def test_a_controller_without_the_lease_writes_nothing(
         assert "status" not in sync
 
 
-
 async def test_the_retry_of_an_agent_is_no_recovery(
     fleet: Fleet, running: RunningController
 ) -> None:

@@ -274,7 +274,7 @@ async def test_refused_connections_are_retried_then_unreachable(
     result = await scanner.scan([CONFIG], POLICY)
     assert result.reason == "GatewayUnreachable"
     assert gateway.url in result.message
-    assert result.text == "config=unanswered"
+    assert result.text == "config: no response"
     gateway.mode("ok")
     assert (await scanner.scan([CONFIG], POLICY)).text == "config=200"
 
@@ -289,12 +289,12 @@ async def test_a_wrong_port_is_reported_with_the_right_one(
         other.mode("refused")
         timing = dataclasses.replace(FAST_TIMING, usual_ports=((port, False),))
         result = await GatewayScanner(other.url, token_file, timing=timing).scan([CONFIG], POLICY)
-    assert f"set gateway.port to {port} and gateway.tls to false" in result.message
+    assert f"set spec.gateway.port to {port} and spec.gateway.tls to false" in result.message
     assert gateway.posts == {}
 
 
 async def test_tls_to_a_plain_port_is_reported(gateway: RunningGateway, token_file: Path) -> None:
-    """The message names gateway.tls."""
+    """The message names spec.gateway.tls."""
     url = gateway.url.replace("http:", "https:")
     result = await GatewayScanner(url, token_file, timing=FAST_TIMING).scan([CONFIG], POLICY)
     assert result.reason == "GatewayUnreachable"
@@ -316,7 +316,8 @@ async def test_tls_is_verified_if_there_is_an_authority(
             authority.write_bytes(request("GET", other.control_url + "/ca.pem")[1])
         result = await scanner.scan(BOTH, POLICY)
         assert result.reason == "GatewayUnreachable"
-        assert "gateway.caSecretRef" in result.message
+        assert "spec.gateway.caSecretRef" in result.message
+        assert f"{gateway.url}: " in result.message
         assert gateway.posts == {"projects": 2, "config": 2}
         assert await scanner.state() is GatewayState.RUNNING
 
@@ -331,7 +332,8 @@ async def test_an_invalid_authority_is_reported(
         scanner = GatewayScanner(gateway.url, token_file, ca_file=invalid, timing=FAST_TIMING)
         result = await scanner.scan([CONFIG], POLICY)
         assert result.reason == "GatewayUnreachable"
-        assert "gateway.caSecretRef" in result.message
+        assert "spec.gateway.caSecretRef" in result.message
+        assert f"{gateway.url}: " in result.message
 
 
 async def test_every_state_of_a_gateway_is_distinguished(

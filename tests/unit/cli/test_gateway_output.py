@@ -8,6 +8,8 @@ from windlass.base.errors import Stalled, WindlassError
 from windlass.cli.gateway_output import errors_with_flags, with_flags
 from windlass.gateways.agent import gateway_answers
 from windlass.gateways.agent.gateway_answers import GatewayAnswer
+from windlass.gateways.volume.lock import VolumeLocked
+from windlass.git.errors import GitError
 
 COMMIT = "a1" * 20
 
@@ -23,6 +25,14 @@ COMMIT = "a1" * 20
         ("ignition-sync.io/exclude-patterns: x", "--exclude: x"),
         ("ignition-sync.io/system-name-template: x", "--annotation system-name-template: x"),
         ("projects/a: invalid JSON", "projects/a: invalid JSON"),
+        (
+            VolumeLocked(None).message,
+            "the data volume is in use by an unknown process; try again when it is released",
+        ),
+        (
+            "no SSH key for h; add one to the Secret",
+            "no SSH key for h; add one in the directory of --git-auth",
+        ),
     ],
 )
 def test_annotations_become_flags(text: str, output: str) -> None:
@@ -35,7 +45,7 @@ def test_annotations_become_flags(text: str, output: str) -> None:
     [
         *(
             gateway_answers.judge_post(GatewayAnswer(status), tls=False).message
-            for status in (301, 401, 403)
+            for status in (301, 401, 403, 404)
         ),
         gateway_answers.other_port_hint(8088, tls=False),
         gateway_answers.other_port_hint(8043, tls=True),
@@ -44,9 +54,7 @@ def test_annotations_become_flags(text: str, output: str) -> None:
 def test_scan_messages_name_flags_instead_of_fields(text: str) -> None:
     """Address and token are flags here."""
     output = with_flags(text)
-    assert not [
-        name for name in ("apiKeySecretRef", "gateway.port", "gateway.tls") if name in output
-    ]
+    assert "spec." not in output
     assert "https://127.0.0.1:8043" in output or "8043" not in text
 
 
@@ -55,3 +63,20 @@ def test_errors_keep_their_reason() -> None:
     with pytest.raises(WindlassError) as caught, errors_with_flags():
         raise Stalled("NoRouting", "ignition-sync.io/profile: 'x' not found")
     assert (caught.value.reason, caught.value.message) == ("NoRouting", "--profile: 'x' not found")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (GitError("AuthFailed", "denied"), "denied; check the user, token or key in --git-auth"),
+        (GitError("NotFound", "no x"), "no x; check --repo and that the credentials in --git-auth"),
+        (GitError("AuthFailed", "add one to the Secret"), "add one in the directory of --git-auth"),
+        (GitError("Unavailable", "timeout"), "timeout"),
+    ],
+)
+def test_errors_of_git_name_the_flag_to_check(error: GitError, message: str) -> None:
+    """One remedy each, and none where nothing is known."""
+    with pytest.raises(WindlassError) as caught, errors_with_flags():
+        raise error
+    assert caught.value.message.startswith(message)
+    assert caught.value.message.count("--git-auth") == message.count("--git-auth")

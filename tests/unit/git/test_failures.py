@@ -91,3 +91,14 @@ def test_one_endless_line_is_judged_by_its_beginning(word: str) -> None:
         == "NotFound"
     )
     assert failures.failure_reason(f"fatal: remote error: {endless}") == "Unavailable"
+
+
+def test_the_advice_that_git_appends_to_every_ssh_failure_is_left_out() -> None:
+    """One cause, once; without any other line git's own is the cause."""
+    advice = (
+        "fatal: Could not read from remote repository.\n\n"
+        "Please make sure you have the correct access rights\nand the repository exists.\n"
+    )
+    denied = "git@h: Permission denied (publickey)."
+    assert failures.readable_stderr(f"{denied}\n{advice}") == denied
+    assert "Could not read from remote repository" in failures.readable_stderr(advice)

@@ -106,20 +106,20 @@ class ScanStatus:
 
 _UNAUTHORIZED = (
     "the gateway does not accept the API token (401): the name or secret in "
-    "gateway.apiKeySecretRef is wrong, or the gateway has no api-token resource with that "
+    "spec.gateway.apiKeySecretRef is wrong, or the gateway has no api-token resource with that "
     "name"
 )
-_MAYBE_NEEDS_TLS = "; or the token demands a secure channel while gateway.tls is false"
+_MAYBE_NEEDS_TLS = "; or the token demands a secure channel while spec.gateway.tls is false"
 _FORBIDDEN = (
     "the API token lacks write permission (403): grant its security level write access in "
     "the gateway's security properties; commissioning resets these permissions"
 )
 _UNSUPPORTED = (
     "the gateway has no scan API (404): it requires Ignition 8.3 or later; for earlier "
-    "versions set ignition.scan.mode to Off, or to BestEffort to continue without a scan"
+    "versions set spec.ignition.scan.mode to Off, or to BestEffort to continue without a scan"
 )
 _UNTRUSTED = (
-    "the gateway's certificate is not signed by the CA in gateway.caSecretRef; correct that "
+    "the gateway's certificate is not signed by the CA in spec.gateway.caSecretRef; correct that "
     "Secret, or remove the reference: the connection never leaves the pod"
 )
 
@@ -146,7 +146,7 @@ def _judge_fault(answer: GatewayAnswer) -> PostVerdict:
         return PostVerdict(PostResult.FAILED, "GatewayUnreachable", _UNTRUSTED)
     if answer.fault is RequestFault.TIMEOUT:
         return PostVerdict(
-            PostResult.AGAIN, "ScanFailed", "no response within ignition.scan.requestTimeout"
+            PostResult.AGAIN, "ScanFailed", "no response within spec.ignition.scan.requestTimeout"
         )
     message = f"the gateway is not reachable: {answer.detail or 'connection failed'}"
     return PostVerdict(PostResult.AGAIN, "GatewayUnreachable", message)
@@ -163,7 +163,7 @@ def _unexpected_message(answer: GatewayAnswer) -> str:
         target = f" to {answer.detail}" if answer.detail else ""
         return (
             f"the gateway redirects{target} ({answer.status}), and the token is never sent "
-            "to a redirect target; set gateway.port and gateway.tls to where it leads"
+            "to a redirect target; set spec.gateway.port and spec.gateway.tls to where it leads"
         )
     return f"the gateway rejected the scan ({answer.status})"
 
@@ -217,14 +217,16 @@ def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
         return f"accepted, but then the gateway {what}; waited {seconds:g} s"
     return (
         f"accepted, but not complete after {seconds:g} s; if the gateway is large, increase "
-        "ignition.scan.completionTimeout"
+        "spec.ignition.scan.completionTimeout"
     )
 
 
 def other_port_hint(port: int, *, tls: bool) -> str:
     """The hint for a gateway that answers on another port than the configured one."""
-    return f"; port {port} answers {'with' if tls else 'without'} TLS: set gateway.port to " + (
-        f"{port} and gateway.tls to {'true' if tls else 'false'}"
+    with_tls, value = ("with", "true") if tls else ("without", "false")
+    return (
+        f"; port {port} answers {with_tls} TLS: set spec.gateway.port to {port} and "
+        f"spec.gateway.tls to {value}"
     )
 
 

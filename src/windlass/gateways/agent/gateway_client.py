@@ -61,7 +61,7 @@ class ApiTokenFile:
             raise Waiting(
                 "WaitingForCredential",
                 f"cannot read the API token file {self._path}: {error.strerror}; create the "
-                "Secret and key named by gateway.apiKeySecretRef",
+                "Secret and key named by spec.gateway.apiKeySecretRef",
                 after=_RETRY_SECONDS,
             ) from error
 
@@ -78,7 +78,7 @@ class ApiTokenFile:
             raise WindlassError(
                 "ScanUnauthorized",
                 f"the API token file {self._path} must contain one line `name:secret`; "
-                "correct the key named by gateway.apiKeySecretRef",
+                "correct the key named by spec.gateway.apiKeySecretRef",
             )
         return token
 
@@ -197,7 +197,7 @@ def _ssl_context(authority: Path | None) -> ssl.SSLContext:
         raise Stalled(
             "GatewayUnreachable",
             f"cannot use the CA file {authority} of the gateway: {error.strerror or error}; "
-            "correct the Secret named by gateway.caSecretRef",
+            "correct the Secret named by spec.gateway.caSecretRef",
         ) from error
     return context
 

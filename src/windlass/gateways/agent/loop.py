@@ -92,6 +92,8 @@ class AgentLoop:
         self._step_metadata: AgentMetadata | None = None
         # Version of the last dry run; None before one. In memory only: a restart plans again.
         self._planned_version: SyncVersion | None = None
+        # What the current turn is doing, for the log.
+        self._activity = "start"
         # A step ended in this process, with or without success; a fact for the startup gate.
         self._has_tried = False
         # The last sync repaired drift; shown as reason DriftRemediated.
@@ -175,6 +177,7 @@ class AgentLoop:
 
     async def _turn(self) -> float:
         """Read the inputs and run at most one step; return the seconds until the next turn."""
+        self._activity = "start"
         self._inputs = turn_inputs = await run_in_thread(
             inputs.read_inputs, self._metadata.current, self._identity, self._paths
         )
@@ -215,6 +218,7 @@ class AgentLoop:
 
     async def _run_interruptible(self, step: NextStep, turn_inputs: AgentInputs) -> None:
         """Run a step that newer metadata, a changed pod or `stop` may interrupt."""
+        self._activity = step.kind
         interrupt = self._interrupt = Interrupt()
         self._step_metadata = inputs.sync_relevant(turn_inputs.metadata)
         try:
@@ -293,6 +297,7 @@ class AgentLoop:
 
     async def _check_drift(self, turn_inputs: AgentInputs) -> float:
         """Check for drift if that is due; return the seconds until the next turn."""
+        self._activity = "drift check"
         seconds = await self._drift.run_due_checks(
             turn_inputs, is_gateway_started=self._gate.is_open
         )
@@ -341,7 +346,9 @@ class AgentLoop:
         """Publish a failed turn; return the seconds until the next one."""
         key = self._inputs.retry_key if self._inputs is not None else ()
         has_data = self._operations.applied_tree is not None
-        condition, seconds = self._retries.record_failure(key, error, has_data=has_data)
+        condition, seconds = self._retries.record_failure(
+            self._activity, key, error, has_data=has_data
+        )
         self._publish_status(condition)
         return seconds
 

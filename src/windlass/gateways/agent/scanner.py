@@ -101,6 +101,8 @@ class GatewayScanner:
                 result = await self._scan_kind(client, kind, policy)
         except WindlassError as error:
             result = ScanKindResult(kind, ScanState.FAILED, 0, error.reason, error.message)
+        if result.reason == "GatewayUnreachable":
+            result = dataclasses.replace(result, message=f"{self._address.url}: {result.message}")
         return dataclasses.replace(result, seconds=self._clock.monotonic() - started)
 
     async def _scan_kind(
@@ -110,8 +112,7 @@ class GatewayScanner:
         result = await kind_scan.run()
         if kind_scan.unreachable:
             hint = await self._find_other_port(client)
-            message = f"{self._address.url}: {result.message}{hint}"
-            return dataclasses.replace(result, message=message)
+            return dataclasses.replace(result, message=f"{result.message}{hint}")
         return result
 
     async def _find_other_port(self, client: GatewayClient) -> str:

@@ -156,7 +156,6 @@ class AppliedTree:
     """
 
     version: SyncVersion
-    files: int
     projects: tuple[str, ...]
     tree_digest: str
     adopted: int = 0
@@ -168,7 +167,6 @@ def summarize_manifest(manifest: Manifest | None) -> AppliedTree | None:
         return None
     return AppliedTree(
         version=SyncVersion(manifest.commit, manifest.profile_hash),
-        files=len(manifest.files),
         projects=_project_names(manifest),
         tree_digest=tree_digest(manifest),
         adopted=len(manifest.adopted or ()),

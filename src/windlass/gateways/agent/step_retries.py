@@ -57,9 +57,11 @@ class StepRetries:
         self.failure: StepFailure | None = None
 
     def record_failure(
-        self, key: tuple[object, ...], error: WindlassError, *, has_data: bool
+        self, step: str, key: tuple[object, ...], error: WindlassError, *, has_data: bool
     ) -> tuple[GatewayCondition, float]:
-        """Record and log a failure; return its condition and the seconds until the next turn."""
+        """Record a failure and log it as that of `step`; return its condition and the seconds
+        until the next turn.
+        """
         reason = failure_reasons.failure_reason(error, has_data=has_data)
         condition = GatewayCondition(
             reason.status,
@@ -77,7 +79,7 @@ class StepRetries:
         # The same failure again is logged once, however often it is retried.
         if previous is None or previous.condition != condition:
             _log.warning(
-                "sync failed", reason=reason.reason, error=reason.message, again_seconds=seconds
+                f"{step} failed", reason=reason.reason, error=reason.message, again_seconds=seconds
             )
         is_checked = self.failure.is_for_credential
         return condition, min(seconds, CHECK_SECONDS) if is_checked else seconds

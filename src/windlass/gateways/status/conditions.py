@@ -215,8 +215,8 @@ def _others(fleet: FleetStatus, worst: GatewaySyncStatus) -> tuple[GatewaySyncSt
 
 
 def _gateway_failure_text(member: GatewaySyncStatus) -> str:
-    reason = member.reason or member.status
-    return f"{member.gateway.name}: {reason}: {member.message}" if member.message else reason
+    text = f"{member.gateway.name}: {member.reason or member.status}"
+    return f"{text}: {member.message}" if member.message else text
 
 
 def _conditions(findings: Findings) -> tuple[Condition, ...]:

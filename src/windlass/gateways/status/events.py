@@ -92,7 +92,8 @@ def _fleet_events(change: StatusChange) -> Iterator[SyncEvent]:
         return
     previous_total = status.gateway_counts.total if status.gateway_counts is not None else 0
     if previous_total != len(fleet.gateways):
-        text = f"{format_count(len(fleet.gateways), 'gateway')} (was {previous_total})"
+        before = f", {previous_total} before" if previous_total else ""
+        text = f"{format_count(len(fleet.gateways), 'gateway')} found{before}"
         yield SyncEvent("Normal", "GatewaysDiscovered", text, change.resource_version)
     known_missing = {
         row.pod_uid for row in status.discovered_gateways if row.sync_status == "MissingSidecar"

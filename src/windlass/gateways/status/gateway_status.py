@@ -33,6 +33,7 @@ from windlass.gateways.wire.agent_report import AgentReport
 from windlass.gateways.wire.routing import Routing, RoutingProfile
 
 _ABBREV = 7
+_MAX_NAMES = 5
 _MESSAGE_CHARS = 512
 
 
@@ -241,8 +242,8 @@ def _lag_message(report: AgentReport, target: SyncTarget) -> str:
     return "at the desired commit, waiting for the new routing"
 
 
-def join_names(members: Sequence[GatewaySyncStatus], limit: int = 5) -> str:
-    """The names of the first `limit` gateways, and how many more there are."""
+def join_names(members: Sequence[GatewaySyncStatus]) -> str:
+    """The names of the first gateways, and how many more there are."""
     names = [member.gateway.name for member in members]
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

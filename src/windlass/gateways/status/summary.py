@@ -17,11 +17,13 @@ import msgspec
 from msgspec import Struct
 
 from windlass.api.kinds.ignitionsync_status import DriftStatus, GatewayStatus, PastSyncStatus
+from windlass.base.redaction import visible
 from windlass.gateways.status.gateway_status import FleetStatus, GatewaySyncStatus
 from windlass.gateways.wire.agent_report import AgentReport, format_time
 from windlass.objects.names import Object
 
 MAX_GATEWAY_ROWS = 256
+_MESSAGE_CHARS = 512
 
 
 def status_rows(fleet: FleetStatus) -> list[Object]:
@@ -47,7 +49,7 @@ def _status_row(member: GatewaySyncStatus) -> GatewayStatus:
         profile=member.profile,
         sync_status=member.status,
         reason=member.reason,
-        message=member.message,
+        message=visible(member.message)[:_MESSAGE_CHARS],
     )
     return base if report is None else _with_report(base, report)
 
@@ -96,7 +98,7 @@ def _summary_line(member: GatewaySyncStatus) -> str:
         else "",
     }
     non_empty = {name: text for name, text in fields.items() if text}
-    return msgspec.json.encode(non_empty, order="sorted").decode()
+    return visible(msgspec.json.encode(non_empty, order="sorted").decode())
 
 
 FIRST_SYNCED_KEY = "_synced"

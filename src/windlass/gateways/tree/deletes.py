@@ -229,13 +229,13 @@ def _extra_files(inputs: PlanInputs, kept: Collection[str]) -> Iterator[tuple[st
 def _guard_cause(inputs: PlanInputs, safety: DeleteSafety, deletes: Collection[str]) -> str | None:
     count = len(deletes)
     if count > safety.max_deletes:
-        return f"exceeding safety.maxDeletes ({safety.max_deletes})"
+        return f"exceeding spec.safety.maxDeletes ({safety.max_deletes})"
     if count == 0:
         return None
     managed = _count_managed(inputs, deletes)
     if count >= MIN_DELETES_FOR_PERCENT and count * 100 > safety.max_delete_percent * managed:
         return (
-            f"exceeding safety.maxDeletePercent ({safety.max_delete_percent}) of "
+            f"exceeding spec.safety.maxDeletePercent ({safety.max_delete_percent}) of "
             f"{format_count(managed, 'managed file')}"
         )
     layout = inputs.layout

@@ -65,7 +65,7 @@ def check_files(files: Mapping[str, ListedFile], caps: Caps = DEFAULT_CAPS) -> N
         raise SyncRefused(
             "TooLarge",
             max(files),
-            f"{len(files)} files are planned, the limit safety.maxFiles is {caps.max_files}; "
+            f"{len(files)} files are planned, the limit spec.safety.maxFiles is {caps.max_files}; "
             "map fewer files, exclude some, or raise the limit",
         )
     for path in sorted(files):
@@ -91,7 +91,7 @@ def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
             raise SyncRefused(
                 "TooLarge",
                 path,
-                f"{path} has {size} bytes, the limit safety.maxFileSize is "
+                f"{path} has {size} bytes, the limit spec.safety.maxFileSize is "
                 f"{caps.max_file_bytes}; raise the limit {_EXCLUDE_HINT}",
             )
     total = sum(sizes.values())
@@ -100,7 +100,7 @@ def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
         raise SyncRefused(
             "TooLarge",
             largest,
-            f"the planned files have {total} bytes in total, the limit safety.maxTotalSize "
+            f"the planned files have {total} bytes in total, the limit spec.safety.maxTotalSize "
             f"is {caps.max_total_bytes}; the largest file is {largest}",
         )
 

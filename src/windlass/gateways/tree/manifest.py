@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from windlass.gateways.tree import path_rules
 from windlass.gateways.tree.path_rules import SyncRefused
 
 MANIFEST_SCHEMA = 1
@@ -57,9 +56,6 @@ class ManagedRoot(msgspec.Struct, frozen=True, order=True):
 
     path: str
     kind: Literal["dir", "file"]
-
-    def holds(self, path: str) -> bool:
-        return path == self.path or (self.kind == "dir" and path_rules.is_below(path, self.path))
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -100,13 +100,14 @@ class ScanKindResult:
 
     @property
     def text(self) -> str:
-        """Such as `projects=200`, `config=200(incomplete)`, `config=skipped`."""
+        """Such as `projects=200`, `config=200(incomplete)` or `config: no response`."""
+        if self.state is ScanState.SKIPPED:
+            return f"{self.kind}=skipped"
+        if not self.status:
+            return f"{self.kind}: no response"
         shown = {ScanState.UNVERIFIED, ScanState.INCOMPLETE}
         suffix = f"({self.state})" if self.state in shown else ""
-        return f"{self.kind}={self.status or self._without_status()}{suffix}"
-
-    def _without_status(self) -> str:
-        return "skipped" if self.state is ScanState.SKIPPED else "unanswered"
+        return f"{self.kind}={self.status}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,9 @@ class ScanResult:
         )
 
 
-def required_scans(paths: Iterable[str], pending: Iterable[str] = ()) -> frozenset[ScanKind]:
-    """The kinds that changed data-relative paths require, and those still pending."""
-    names = {path.partition("/")[0] for path in paths if "/" in path} | set(pending)
+def required_scans(paths: Iterable[str]) -> frozenset[ScanKind]:
+    """The kinds that changed data-relative paths require."""
+    names = {path.partition("/")[0] for path in paths if "/" in path}
     return frozenset(kind for kind in ScanKind if kind in names)
 
 

@@ -18,6 +18,13 @@ import re
 
 HINTS = ("hint:", "warning: redirecting")
 
+# Lines that follow every failure over ssh, whatever its cause.
+_BOILERPLATE = (
+    "fatal: could not read from remote repository.",
+    "please make sure you have the correct access rights",
+    "and the repository exists.",
+)
+
 _LINE_CHARS = 4096
 
 _OURS: tuple[tuple[str, str], ...] = (
@@ -133,8 +140,9 @@ def readable_stderr(stderr: str, limit: int = 2000) -> str:
     """Stderr for people: without hints and advice, on one line, rather its end than its start."""
     lines = [line.strip() for line in stderr.replace("\r", "\n").splitlines()]
     relevant = [line for line in lines if line and not line.lower().startswith(HINTS)]
+    causes = [line for line in relevant if not line.lower().startswith(_BOILERPLATE)]
     # Callers name the remote, so git need not repeat its URL.
-    text = _URL_PREFIX.sub("", "; ".join(dict.fromkeys(relevant)))
+    text = _URL_PREFIX.sub("", "; ".join(dict.fromkeys(causes or relevant)))
     return text if len(text) <= limit else "…" + text[-limit:]
 
 

@@ -63,7 +63,7 @@ def test_messages_name_the_fix() -> None:
     )
     assert "https://127.0.0.1:8043/" in redirect.message
     hint = gateway_answers.other_port_hint(8088, tls=False)
-    assert "gateway.port to 8088 and gateway.tls to false" in hint
+    assert "spec.gateway.port to 8088 and spec.gateway.tls to false" in hint
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,6 @@ def test_each_rollback_value_acts_once(requested: str, handled: str, is_requeste
     assert (decisions.next_step(facts).kind == "rollback") is is_requested
 
 
-
 @pytest.mark.parametrize(
     ("requested", "handled", "is_withdrawn"),
     [("", "", False), ("*", "", False), ("*", "*", False), ("", "*", True), ("other", "*", True)],

@@ -94,7 +94,6 @@ async def test_the_condition_reports_the_first_crash(reports: Reports) -> None:
     assert second is SUCCEEDED
 
 
-
 class FrozenClock(SystemClock):
     """A clock that a test moves."""
 

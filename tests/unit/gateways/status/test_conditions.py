@@ -239,7 +239,7 @@ def test_gateways_are_reported_once() -> None:
     derived = events.derive_events(_change(fleet=without_sidecar))
     assert [event.reason for event in derived] == ["GatewaysDiscovered", "MissingSidecar"]
     assert [event.message for event in derived] == [
-        "1 gateway (was 0)",
+        "1 gateway found",
         "pod g0 has no agent container",
     ]
     fields = conditions.build_outcome(replace(GOOD, fleet=without_sidecar)).fields
@@ -303,3 +303,11 @@ def test_a_completed_sync_is_an_event_with_totals() -> None:
 
 def _stored(fields: Any) -> IgnitionSyncStatus:
     return msgspec.convert(dict(fields), IgnitionSyncStatus)
+
+
+def test_a_failing_gateway_is_named_also_without_a_message() -> None:
+    """The reason alone would not say where to look."""
+    failing = _fleet({"sync_status": "Error", "reason": "DiskFull", "error_message": ""})
+    verdict = conditions.build_outcome(replace(GOOD, fleet=failing)).ready
+    assert verdict is not None
+    assert verdict.message.endswith("g0: DiskFull")

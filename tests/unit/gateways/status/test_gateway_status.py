@@ -146,3 +146,15 @@ def test_the_time_of_the_first_full_sync_is_kept() -> None:
     assert summary.next_first_synced(None, "", "h", all_synced=True, now=now) is None
     assert summary.decode_first_synced({summary.FIRST_SYNCED_KEY: "{"}) is None
     assert summary.encode_first_synced(None) == {}
+
+
+def test_control_characters_of_a_report_are_escaped() -> None:
+    """No terminal obeys a message; the escaped one fits the schema of the status."""
+    report = synced_report(
+        GATEWAY, sync_status="Error", reason="Disk\x9bFull", error_message="\x1b]0;x\x07\u202e" * 60
+    )
+    fleet = _fleet((GATEWAY, report))
+    (row,) = summary.status_rows(fleet)
+    assert row["message"].startswith("\\u001b]0;x\\u0007\\u202e")
+    assert len(row["message"]) <= 512
+    assert "Disk\\u009bFull" in summary.summary_lines(fleet)[GATEWAY.observed_pod.name]

@@ -194,9 +194,8 @@ def test_max_deletes_applies_whatever_the_share() -> None:
     gateway = _gateway(("s", "x"), safety=DeleteSafety(max_deletes=2))
     gateway.sync(Commit(_many(100)))
     assert not gateway.plan(Commit(_many(98))).plan.guards
-    assert (
-        "exceeding safety.maxDeletes (2)" in gateway.plan(Commit(_many(97))).plan.guards[0].message
-    )
+    (guard,) = gateway.plan(Commit(_many(97))).plan.guards
+    assert "exceeding spec.safety.maxDeletes (2)" in guard.message
 
 
 def test_emptying_a_managed_directory_is_guarded() -> None:

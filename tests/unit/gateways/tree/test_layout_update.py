@@ -102,7 +102,6 @@ def test_variables_are_inputs_of_templates_only() -> None:
         assert (inputs[0] == inputs[1]) is not template
 
 
-
 def test_a_mode_that_may_lose_its_directory_is_left_to_the_whole_layout() -> None:
     """Its mapping has no files, so a removed file elsewhere may have been the last of the mode."""
     absent = PathMapping("t/config", "projects", mode_directory="t")

@@ -40,11 +40,3 @@ def test_a_broken_manifest_is_a_value_error(data: bytes) -> None:
     """The caller treats it as a missing one."""
     with pytest.raises(ValueError, match=r".+"):
         manifests.decode(data)
-
-
-def test_a_directory_root_holds_the_paths_below_it() -> None:
-    """A file root holds only itself."""
-    assert ManagedRoot("a", "dir").holds("a/b")
-    assert not ManagedRoot("a", "dir").holds("ab")
-    assert ManagedRoot("a", "file").holds("a")
-    assert not ManagedRoot("a", "file").holds("a/b")
