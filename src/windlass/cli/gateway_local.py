@@ -19,6 +19,7 @@ import orjson
 from msgspec import structs
 
 from windlass.api.kinds.ignitionsync import IgnitionSync, IgnitionSyncSpec
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.api.schema import validation
 from windlass.base.clock import SystemClock
 from windlass.base.errors import WindlassError
@@ -28,11 +29,12 @@ from windlass.gateways.agent import inputs as orders
 from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.sync import SyncEngine
 from windlass.gateways.status import spec_check
-from windlass.gateways.tree import gateway_pod, globs
+from windlass.gateways.tree import gateway_pod, globs, selection
 from windlass.gateways.tree.deletes import DeleteAllowance
 from windlass.gateways.tree.gateway_pod import GatewayPod
 from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.manifest import Manifest
+from windlass.gateways.tree.selection import SourceRevision
 from windlass.gateways.volume.data_volume import DataVolume
 from windlass.gateways.volume.lock import LockOwner
 from windlass.gateways.wire import metadata, metadata_builder, routing
@@ -41,11 +43,13 @@ from windlass.gateways.wire.routing import ANNOTATION_PREFIX, Routing
 from windlass.git import credentials, ls_remote, store_limits
 from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.credentials import ANONYMOUS, Credentials
+from windlass.git.errors import SecretMalformed
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.objects import yaml_reader
+from windlass.objects.names import Object
 from windlass.objects.yaml_reader import NotReadable
 
 if TYPE_CHECKING:
@@ -55,6 +59,20 @@ if TYPE_CHECKING:
 _STORE_BYTES = 8 * 1024**3
 _KIND = "IgnitionSync"
 _TOP_LEVEL = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+# The fields of metadata that users write, and those that `kubectl get -o yaml` adds.
+_METADATA = frozenset(
+    (
+        *("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences"),
+        *("uid", "generation", "resourceVersion", "creationTimestamp", "managedFields"),
+        *("generateName", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    )
+)
+# Annotations that only a cluster reads, and what to do instead.
+_CLUSTER_ANNOTATIONS = {
+    "allow-mass-delete": "use --allow-mass-delete of apply",
+    "cr-name": "use --cr",
+    "inject": "remove it",
+}
 _LOOPBACK = "http://127.0.0.1:8088"
 
 
@@ -91,7 +109,7 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
         routing=_with_options(routed, inputs),
         policy=metadata_builder.build_policy(cr.spec) if cr else metadata.SyncPolicy(),
         pod=pod,
-        cr_name=cr.metadata.name if cr else "desk",
+        cr_name=cr.metadata.name if cr else "local",
         api_token=read_token_name(inputs.token_file),
     )
 
@@ -108,6 +126,13 @@ async def build_order(
         raise _usage_error(
             f"--allow-mass-delete: {request.ref} resolves to commit {commit}, not {allowed}"
         )
+    # Profile, names and patterns that cannot be used are refused before anything is written.
+    selection.select(
+        request.routing,
+        request.pod,
+        SourceRevision(commit, request.ref, 0),
+        cr_name=request.cr_name,
+    )
     hashed = routing.hash_routing(request.routing)
     policy = request.policy
     allowance = DeleteAllowance(commit, hashed) if allowed else None
@@ -247,7 +272,7 @@ def _open_store(git: Git, repo: str) -> Iterator[CommitStore]:
 
 def _lock_owner() -> LockOwner:
     host = socket.gethostname()
-    return LockOwner(f"desk-{host}-{os.getpid()}", "windlass-gateway", host)
+    return LockOwner(f"local-{host}-{os.getpid()}", "windlass-gateway", host)
 
 
 async def _resolve_commit(git: Git, source: RemoteSource, ref: str) -> str:
@@ -280,7 +305,10 @@ def _read_credentials(folder: Path | None) -> Credentials:
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     except OSError as error:
         raise _usage_error(f"--git-auth: {folder}: {error.strerror}") from error
-    return credentials.from_secret(files)
+    try:
+        return credentials.from_secret(files)
+    except SecretMalformed as error:
+        raise _usage_error(f"--git-auth: {folder}: {error.message}") from error
 
 
 def read_token_name(path: Path | None) -> str:
@@ -313,13 +341,27 @@ def _read_cr(path: Path) -> IgnitionSync:
     ]
     if len(resources) != 1:
         raise _usage_error(f"--cr: {path} must contain exactly one {_KIND}, found {len(resources)}")
-    unknown = [name for name in resources[0] if name not in _TOP_LEVEL]
-    unknown += validation.unknown_fields(IgnitionSyncSpec, resources[0].get("spec"))
+    resource = resources[0]
+    _check_api_version(path, resource)
+    unknown = [name for name in resource if name not in _TOP_LEVEL]
+    meta = resource.get("metadata")
+    names = meta if isinstance(meta, dict) else ()
+    unknown += [f"metadata.{name}" for name in names if name not in _METADATA]
+    unknown += validation.unknown_fields(IgnitionSyncSpec, resource.get("spec"))
     if unknown:
         # The API server would drop them with a warning; here they would go unnoticed.
         noun = "field" if len(unknown) == 1 else "fields"
         raise _usage_error(f"--cr: {path}: unknown {noun} {', '.join(unknown)}")
-    return IgnitionSync.decode(orjson.dumps(resources[0]))
+    return IgnitionSync.decode(orjson.dumps(resource))
+
+
+def _check_api_version(path: Path, resource: Object) -> None:
+    expected = IGNITION_SYNCS.api_version
+    # A file for this command alone may omit it.
+    if resource.get("apiVersion", expected) != expected:
+        raise _usage_error(
+            f"--cr: {path}: unsupported apiVersion {resource['apiVersion']!r}; use {expected}"
+        )
 
 
 def _check_directory(data: Path) -> None:
@@ -337,15 +379,18 @@ def _with_options(routed: Routing, inputs: GatewayOptions) -> Routing:
 
 def _annotations(inputs: GatewayOptions) -> dict[str, str]:
     given = _parse_pairs(inputs.annotation, "--annotation")
-    unknown = sorted(given.keys() - gateway_pod.KNOWN_ANNOTATIONS)
-    if unknown:
-        known = ", ".join(sorted(gateway_pod.KNOWN_ANNOTATIONS))
-        raise _usage_error(f"--annotation: unknown key {unknown[0]!r}; supported: {known}")
+    for name in sorted(given.keys() & _CLUSTER_ANNOTATIONS.keys()):
+        raise _usage_error(f"--annotation: {name} has no effect here; {_CLUSTER_ANNOTATIONS[name]}")
+    known = gateway_pod.KNOWN_ANNOTATIONS - _CLUSTER_ANNOTATIONS.keys()
+    for name in sorted(given.keys() - known):
+        raise _usage_error(
+            f"--annotation: unknown key {name!r}; supported: {', '.join(sorted(known))}"
+        )
     return given
 
 
 def _pod(inputs: GatewayOptions, namespace: str) -> GatewayPod:
-    values = {
+    flags = {
         "service-path": inputs.service_path,
         "profile": inputs.profile,
         "gateway-name": inputs.gateway_name,
@@ -354,9 +399,10 @@ def _pod(inputs: GatewayOptions, namespace: str) -> GatewayPod:
         "exclude-patterns": ",".join(
             pattern.replace(",", "\\,") for pattern in inputs.exclude or ()
         ),
-        **_annotations(inputs),
     }
-    annotations = {ANNOTATION_PREFIX + name: text for name, text in values.items() if text}
+    # An empty flag is one that was not given; an empty annotation is a value.
+    given = {name: text for name, text in flags.items() if text} | _annotations(inputs)
+    annotations = {ANNOTATION_PREFIX + name: text for name, text in given.items()}
     name = inputs.pod_name or inputs.gateway_name or "gateway"
     return GatewayPod(name, namespace, annotations, _parse_pairs(inputs.label, "--label"))
 

@@ -169,6 +169,9 @@ def test_a_mistyped_mode_changes_nothing(shell: Shell) -> None:
     ("option", "words"),
     [
         ("--annotation=service-pth=x", "unknown key 'service-pth'; supported: "),
+        ("--annotation=inject=true", "--annotation: inject has no effect here; remove it"),
+        ("--annotation=cr-name=x", "--annotation: cr-name has no effect here; use --cr"),
+        ("--annotation=allow-mass-delete=x", "use --allow-mass-delete of apply"),
         ("--repo=/nope", "--repo: /nope is not a directory; specify a URL or a bare repository"),
     ],
 )
@@ -295,6 +298,10 @@ spec:
         (["--allow-mass-delete=abc1234"], "--allow-mass-delete: specify the full commit id"),
         ([f"--allow-mass-delete={'1' * 40}"], "--allow-mass-delete: main resolves to commit "),
         (["--output=yaml"], "--output: "),
+        (["--profile=nope"], "--profile: 'nope' not found; available: none (NoRouting)"),
+        (["--gateway-name=a/b"], "--gateway-name: 'a/b' must consist of"),
+        (["--deployment-mode=core"], "--deployment-mode: "),
+        (["--git-auth=."], "--git-auth: .: no credentials found; accepted keys: "),
     ],
 )
 def test_flags_are_checked_before_anything_is_written(
@@ -492,7 +499,6 @@ def test_an_error_is_one_line_and_exit_code_1(shell: Shell) -> None:
     assert planned.stderr == "windlass: branch or tag nowhere not found (RefNotFound)\n"
 
 
-
 def test_verify_agrees_with_plan_about_the_token_to_scan_with(shell: Shell) -> None:
     """The gateway wrote its resource into a managed directory, and a plan never deletes it."""
     shell.run("apply")
@@ -535,3 +541,38 @@ def test_verify_agrees_with_plan_about_a_synced_file_that_is_excluded(shell: She
     verified = shell.windlass("verify", f"--to={shell.data}", *excludes)
     assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
     assert shell.windlass("verify", f"--to={shell.data}").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("metadata: {name: site, anotations: {a: b}}", "unknown field metadata.anotations"),
+        (
+            "metadata: {name: site}\napiVersion: sync.ignition.io/v1",
+            "unsupported apiVersion 'sync.ignition.io/v1'; use sync.ignition.io/v1alpha1",
+        ),
+    ],
+)
+def test_a_file_with_wrong_metadata_or_version_is_refused(
+    shell: Shell, head: str, words: str
+) -> None:
+    """The API server would refuse it, or drop what the typo meant."""
+    cr = shell.directory / "cr.yaml"
+    cr.write_text(f"""\
+kind: IgnitionSync
+{head}
+spec:
+  git: {{repo: "{shell.served.server.url("site")}", ref: main}}
+  gateway: {{apiKeySecretRef: {{name: key}}}}
+""")
+    refused = shell.run("apply", f"--cr={cr}")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == f"windlass: --cr: {cr}: {words} (Usage)\n"
+
+
+def test_an_empty_annotation_means_what_it_means_on_a_pod(shell: Shell) -> None:
+    """Without excluded tag providers their tags are synced."""
+    tags = "projects/line/tag-x/MQTT Engine/tags.json"
+    commit_files(shell.repository, {f"{SERVICE}/{tags}": "{}"})
+    assert f"+ {tags}" not in shell.run("plan").stdout
+    assert f"+ {tags}" in shell.run("plan", "--annotation=exclude-tag-providers=").stdout
