@@ -134,3 +134,23 @@ async def test_the_author_is_redacted(site: EngineHarness) -> None:
         process.discard("Someone")
     assert operations.state.audit is not None
     assert operations.state.audit.commit_author == "[redacted] Else"
+
+
+async def test_a_sync_completed_at_start_reports_the_files_that_it_kept(
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warning is stored before the commit point: the process that plans may not live on."""
+    existing = site.data / "projects/line/existing.json"
+    existing.parent.mkdir(parents=True)
+    existing.write_text("{}")
+    operations = await _operations(site)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "_complete", killed)
+        with pytest.raises(Killed):
+            await operations.sync(site.sync_request(), Interrupt(), trigger="")
+    restarted = await _operations(site)
+    assert "1 file existed before the directory was synced" in restarted.state.kept_back

@@ -283,11 +283,16 @@ class GatewayOperations:
         return drift
 
     def _record_pending_scans(self, planned: PlannedSync) -> None:
-        """Record the scans of a plan; called in the thread that is about to commit it."""
+        """Record the scans of a plan; called in the thread that is about to commit it.
+
+        Also its warning about kept files: a restart that completes the sync has no plan.
+        """
         pending = tuple(sorted({*self.state.pending, *planned.plan.scans}))
         # A volume without a tree: the gateway's first boot is still to come (STA-8).
         boots = self.state.boots or self.applied_tree is None
-        updated = structs.replace(self.state, pending=pending, boots=boots)
+        updated = structs.replace(
+            self.state, pending=pending, boots=boots, kept_back=planned.confirmation_warning
+        )
         self._state_file.write(updated)
         self.state = updated
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import random
 
+import pytest
+import structlog
+
+from windlass.base.clock import SystemClock
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.gateways.agent import failure_reasons
+from windlass.gateways.agent.step_retries import StepRetries
 from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.git.errors import GitError, InsecureTransport
 
@@ -70,3 +75,12 @@ def test_other_failures_keep_their_reason(
 def test_pending_and_error_reasons_do_not_overlap() -> None:
     """A reason means either Pending or Error."""
     assert failure_reasons.PENDING_REASONS.isdisjoint(failure_reasons.ERROR_REASONS)
+
+
+def test_a_failure_is_logged_under_the_name_of_its_step() -> None:
+    """A scan that fails is no failed sync: the files are in place."""
+    with structlog.testing.capture_logs() as lines:
+        StepRetries(SystemClock(), random.Random(1)).record_failure(
+            "scan", (), Retryable("ScanFailed", "the gateway answered 500"), has_data=True
+        )
+    assert [line["event"] for line in lines] == ["scan failed"]
