@@ -228,6 +228,23 @@ kind: Ingress
 metadata: {name: web}
 spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}
 """
+
+
+async def test_a_commit_without_anything_to_apply_prunes_nothing(
+    tenant: EnvironmentHarness,
+) -> None:
+    """It is refused with what was left out; what the commit before it applied keeps running."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        tenant.commit({"deploy/all.yaml": _INGRESS})
+        environment = await tenant.condition("DeploymentReady", "RenderFailed")
+        namespace = await tenant.environment_namespace()
+        assert await tenant.api.get(CONFIG_MAPS, "settings", namespace)
+    assert environment["status"]["phase"] == "Failed"
+    assert "everything is left out: Ingress/web" in environment["status"]["message"]
+
+
 _CRD = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

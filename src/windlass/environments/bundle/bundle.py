@@ -39,7 +39,7 @@ from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.environments.bundle.field_rules import Violation
 from windlass.environments.bundle.hooks import Hook, HookPhase
 from windlass.environments.ownership import Ownership
-from windlass.environments.render.manifests import ManifestObject
+from windlass.environments.render.manifests import ManifestObject, RenderRefused
 from windlass.objects.names import GVR, JSON, Object
 
 APPLIED_HASH = "catalyst.dev/applied-hash"
@@ -50,7 +50,8 @@ TEMPLATE_HASH = "catalyst.dev/template-hash"
 """On the pods of a ReplicationController, which keeps old ones when its template changes."""
 
 _KEEPS_OLD_PODS = "ReplicationController"
-_REMOVE = "remove it, or exclude its file"
+_REMOVE_FROM_MANIFESTS = "remove it, or exclude its file"
+_REMOVE_FROM_CHART = "disable it in the values, or remove it from the chart"
 _TTL_FIELD = "ttlSecondsAfterFinished"
 _HASH_CHARS = 16
 _NAMED_AT_MOST = 10
@@ -155,16 +156,25 @@ class Bundle:
 
 
 def build_bundle(
-    manifests: Iterable[ManifestObject], target: BundleTarget, *, left_out: Iterable[str] = ()
+    manifests: Iterable[ManifestObject],
+    target: BundleTarget,
+    *,
+    left_out: Iterable[str] = (),
+    is_chart: bool = False,
 ) -> Bundle:
     """The bundle of some objects; BundleRefused lists every violation.
 
-    `left_out` is what the render dropped already, for `Bundle.dropped`.
+    `left_out` is what the render dropped already, for `Bundle.dropped`. RenderRefused where
+    nothing remains.
     """
     applied, dropped, routes = _drop_kinds(manifests)
-    violations = list(_violations(applied, target))
+    dropped.update(left_out)
+    violations = list(_violations(applied, target, is_chart=is_chart))
     if violations:
         raise BundleRefused(violations)
+    if not applied:
+        # An empty bundle would prune everything that runs.
+        raise RenderRefused("RenderFailed", _nothing_left_message(dropped, is_chart=is_chart))
     notes = set(_notes(applied, target.namespace))
     applied = [_sanitize(manifest, target, notes) for manifest in applied]
     members = [_build_member(manifest, target) for manifest in applied if manifest.hook is None]
@@ -175,7 +185,7 @@ def build_bundle(
     return Bundle(
         tuple(members),
         digest,
-        tuple(sorted({*dropped, *left_out})),
+        tuple(sorted(dropped)),
         tuple(sorted(routes)),
         tuple(sorted(notes)),
         tuple(_bind_to_digest(hook, digest) for hook in hooked),
@@ -199,7 +209,17 @@ def _drop_kinds(
     return applied, dropped, routes
 
 
-def _violations(manifests: Sequence[ManifestObject], target: BundleTarget) -> Iterator[Violation]:
+def _nothing_left_message(dropped: set[str], *, is_chart: bool) -> str:
+    named = ", ".join(sorted(dropped)[:_NAMED_AT_MOST])
+    rest = len(dropped) - _NAMED_AT_MOST
+    more = f" and {rest} more" if rest > 0 else ""
+    remedy = "values" if is_chart else "path and exclude of the template"
+    return f"nothing to apply, because everything is left out: {named}{more}; check the {remedy}"
+
+
+def _violations(
+    manifests: Sequence[ManifestObject], target: BundleTarget, *, is_chart: bool
+) -> Iterator[Violation]:
     objects = [manifest.object for manifest in manifests]
     accounts = frozenset(
         field_rules.object_name(obj)
@@ -209,7 +229,7 @@ def _violations(manifests: Sequence[ManifestObject], target: BundleTarget) -> It
     identities: set[tuple[str, str, str]] = set()
     for manifest in manifests:
         obj = manifest.object
-        for violation in _object_violations(obj, accounts, target):
+        for violation in _object_violations(obj, accounts, target, is_chart=is_chart):
             yield replace(violation, file=manifest.file)
         identity = (*kinds.group_kind(obj), field_rules.object_name(obj))
         if identity in identities:
@@ -219,7 +239,7 @@ def _violations(manifests: Sequence[ManifestObject], target: BundleTarget) -> It
 
 
 def _object_violations(
-    obj: Object, accounts: frozenset[str], target: BundleTarget
+    obj: Object, accounts: frozenset[str], target: BundleTarget, *, is_chart: bool
 ) -> Iterator[Violation]:
     where, allowed = field_rules.describe(obj), kinds.allowed_kind(obj)
     if kinds.is_reserved(kinds.group_kind(obj)[1], field_rules.object_name(obj)):
@@ -228,7 +248,9 @@ def _object_violations(
     elif kinds.current_api_version(obj):
         yield _old_version_violation(obj, kinds.current_api_version(obj))
     elif allowed is None:
-        yield _forbidden_kind_violation(obj)
+        yield _forbidden_kind_violation(
+            obj, _REMOVE_FROM_CHART if is_chart else _REMOVE_FROM_MANIFESTS
+        )
     elif allowed.is_trusted_only and not target.trusted:
         text = f"kind {allowed.kind} is not allowed in an untrusted Environment; remove it"
         yield Violation("KindNotAllowed", where, text)
@@ -253,13 +275,13 @@ def _old_version_violation(obj: Object, current: str) -> Violation:
     return Violation("ApiVersionNotSupported", field_rules.describe(obj), text)
 
 
-def _forbidden_kind_violation(obj: Object) -> Violation:
+def _forbidden_kind_violation(obj: Object, remedy: str) -> Violation:
     group, kind = (field_rules.escape(word) for word in kinds.group_kind(obj))
     where = field_rules.describe(obj)
     if not kinds.is_built_in(group):
         text = f"kind {kind} ({group}) is not supported: only built-in kinds are applied"
-        return Violation("KindUnknown", where, f"{text}; {_REMOVE}")
-    text = f"kind {kind} ({group or 'core'}) is not allowed; {_REMOVE}"
+        return Violation("KindUnknown", where, f"{text}; {remedy}")
+    text = f"kind {kind} ({group or 'core'}) is not allowed; {remedy}"
     return Violation("KindNotAllowed", where, text)
 
 

@@ -286,4 +286,4 @@ def _bundle_from_chart(
         if name.startswith(prefix)
     }
     left_out = (*chart.left_out, *manifests.crd_files(chart_files))
-    return bundles.build_bundle(chart.manifests, target, left_out=left_out)
+    return bundles.build_bundle(chart.manifests, target, left_out=left_out, is_chart=True)

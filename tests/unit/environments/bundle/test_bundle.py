@@ -14,6 +14,7 @@ from windlass.environments import owned_objects
 from windlass.environments.bundle import bundle as bundles
 from windlass.environments.bundle import kinds
 from windlass.environments.bundle.bundle import APPLIED_HASH, Bundle, BundleRefused
+from windlass.environments.render.manifests import ManifestObject, RenderRefused
 from windlass.objects.names import Object
 
 
@@ -82,6 +83,13 @@ def test_a_kind_that_is_not_allowed_is_refused(api_version: str, kind: str) -> N
     assert refusal.reason == "KindNotAllowed"
     assert f"kind {kind} (" in str(refusal)
     assert "is not allowed; remove it" in str(refusal)
+
+
+def test_a_kind_of_a_chart_is_disabled_in_its_values() -> None:
+    """A chart has no exclude, and often is not the user's own."""
+    objects = [ManifestObject(written.make_object("v1", "Namespace", "x"), "chart/x.yaml")]
+    with pytest.raises(BundleRefused, match="is not allowed; disable it in the values"):
+        bundles.build_bundle(objects, TARGET, is_chart=True)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Anything"])
@@ -249,6 +257,20 @@ def test_routes_and_policies_of_charts_are_dropped_and_listed() -> None:
     assert [str(member) for member in bundle.members] == ["Service/web"]
     assert bundle.dropped == ("HTTPRoute/(unnamed)", "Ingress/web", "NetworkPolicy/open")
     assert bundle.routes == ("HTTPRoute/(unnamed)", "Ingress/web")
+
+
+def test_a_bundle_of_nothing_but_dropped_objects_is_refused() -> None:
+    """Applying it would prune everything that runs."""
+    ingress = written.make_object("networking.k8s.io/v1", "Ingress", "web")
+    with pytest.raises(RenderRefused) as caught:
+        bundles.build_bundle(
+            [ManifestObject(ingress, written.FILE)], TARGET, left_out=["values.yaml (no object)"]
+        )
+    assert caught.value.reason == "RenderFailed"
+    assert str(caught.value) == (
+        "nothing to apply, because everything is left out: Ingress/web, values.yaml (no object); "
+        "check the path and exclude of the template"
+    )
 
 
 def test_a_duplicate_object_is_refused() -> None:
