@@ -12,14 +12,20 @@ from tests.support.environments.environment_harness import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENVIRONMENTS,
+    MANAGER,
     NAMESPACES,
+    PODS,
     EnvironmentHarness,
     deployment,
 )
 from tests.support.processes.polling import eventually
+from windlass.environments.apply import rollout
 from windlass.kube.errors import NotFound
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
+
+_BINDINGS = GVR("", "v1", "bindings")
 
 
 @pytest.mark.scenario("E73", "E76")
@@ -190,6 +196,58 @@ async def test_a_deleted_workload_is_created_again_without_a_failure(
     rows = {row["type"]: row for row in environment["status"]["conditions"]}
     assert rows["DeploymentReady"]["reason"] == "RolloutProgressing"
     assert rows["Ready"]["status"] == "False"
+
+
+async def _bind_pod(tenant: EnvironmentHarness, namespace: str) -> str:
+    """Bind the only pod to a node, so that it terminates gracefully; its name."""
+    (pod,) = await tenant.pods(namespace)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod["metadata"]["name"], "namespace": namespace},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "elsewhere"},
+    }
+    await tenant.api.create(_BINDINGS, binding, field_manager=MANAGER)
+    return str(pod["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "phase", "events"), [(600.0, "Deploying", 0), (0.0, "Degraded", 1)]
+)
+async def test_a_quota_that_the_old_pod_still_fills_is_no_failure(
+    tenant: EnvironmentHarness,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    phase: str,
+    events: int,
+) -> None:
+    """It is, once the time in which a pod may be replaced has passed."""
+    monkeypatch.setattr(rollout, "REPLACING_SECONDS", seconds)
+    tenant.commit({"deploy/all.yaml": deployment()})
+    async with tenant.running() as controller:
+        quota = {"defaultQuota": {"pods": 1}}
+        await tenant.apply(tenant.project(resources=quota), tenant.environment())
+        await tenant.wait_running()
+        namespace = await tenant.environment_namespace()
+        old_pod = await _bind_pod(tenant, namespace)
+        await tenant.api.delete(DEPLOYMENTS, "web", namespace)
+
+        async def refused() -> bool:
+            try:
+                live = await tenant.api.get(DEPLOYMENTS, "web", namespace)
+            except NotFound:
+                return False
+            rows = live.get("status", {}).get("conditions") or []
+            return any(row["type"] == "ReplicaFailure" for row in rows)
+
+        await eventually(refused, "the quota refuses the new pod")
+        await tenant.reconcile_times(controller, 1)
+        environment = await tenant.phase(phase)
+        assert "exceeded quota" in environment["status"]["message"]
+        ended = {"status": {"phase": "Succeeded"}}
+        await tenant.patch(PODS, old_pod, ended, namespace, subresource="status")
+        await tenant.wait_running()
+        assert len(await tenant.events("Degraded")) == events
 
 
 def _autoscaled(manifest: str) -> str:

@@ -5,7 +5,8 @@ ready is explained by its pods, in one sentence with one cause.
 
 The deadline of a revision that was never ready counts from its beginning. Once it was ready, an
 object that no longer is (a pod or a workload was deleted, a node left) has the whole deadline
-again, and for half a minute without a known cause it counts as being replaced, not as degraded.
+again, and for half a minute it counts as being replaced, not as degraded, unless its cause is one
+that waiting does not resolve. A full quota is not: the old pod counts in it until it is gone.
 
 Called by `environment_reconciler` for step rollout.
 """
@@ -55,7 +56,7 @@ class RolloutTracker:
         applier: BundleApplier,
         clock: Clock,
         *,
-        deadline_seconds: float = DEADLINE_SECONDS,
+        deadline_seconds: float,
     ) -> None:
         self._cache = cache
         self._applier = applier
@@ -94,7 +95,7 @@ class RolloutTracker:
         if was_ready:
             waited_seconds = self._unready_seconds(memory)
         result = _unfinished_result(unready, problem, self._deadline_seconds - waited_seconds)
-        if was_ready and problem is None and not result.failed:
+        if was_ready and _may_be_replaced(result, problem):
             result = _as_replacing(result, REPLACING_SECONDS - waited_seconds)
         return RolloutStatus(_redacted(result), completed)
 
@@ -156,12 +157,19 @@ def _unfinished_result(
     return step.waiting(phase.DEPLOYMENT, "RolloutProgressing", text, after=max(1.0, seconds_left))
 
 
+def _may_be_replaced(result: StepResult, problem: PodProblem | None) -> bool:
+    """Whether what is missing may appear by itself, once a terminating pod makes room."""
+    if problem is not None and not problem.may_heal:
+        return False
+    return not result.failed or result.condition.reason == "QuotaExceeded"
+
+
 def _as_replacing(result: StepResult, seconds_left: float) -> StepResult:
     """`result` with status Unknown for `seconds_left`, so that the phase is not Degraded."""
     if seconds_left <= 0:
         return result
-    condition = replace(result.condition, status="Unknown")
-    return replace(result, condition=condition, requeue_after=max(1.0, seconds_left))
+    condition = replace(result.condition, status="Unknown", reason="RolloutProgressing")
+    return replace(result, condition=condition, requeue_after=max(1.0, seconds_left), failed=False)
 
 
 def _redacted(result: StepResult) -> StepResult:
