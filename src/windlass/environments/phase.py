@@ -4,15 +4,16 @@ First match wins:
 
 | # | Phase | When | Ready | Also True |
 |---|---|---|---|---|
-| 1 | Deleting | it is being deleted (`deletion`) | False Deleting | Reconciling |
-| 2 | Failed | a condition carries a terminal reason | False, that reason | Stalled |
-| 3 | Pending | nothing serves, its Project blocks it (`preconditions`) | False | Reconciling |
+| 1 | Deleting | it is being deleted | False Deleting | Reconciling |
+| 2 | Pending | nothing serves, and its Project blocks it | False | Reconciling |
+| 3 | Failed | a condition carries a terminal reason | False, that reason | Stalled |
 | 4 | Initializing | namespace, policies or secrets are not ready | False | Reconciling |
 | 5 | Building | BuildReady is not True | False | Reconciling |
 | 6 | Degraded | the desired revision was Ready, and what runs no longer is | False | - |
 | 7 | Deploying | DeploymentReady or IngressReady is not True | False | Reconciling |
 | 8 | Ready | all are True | True Succeeded | - |
 
+The first two are reported by `deletion` and `preconditions`, before any step runs.
 A condition that is Unknown is in progress and not worse: what was Ready and is being replaced is
 Deploying. What is Degraded stays so until it is Ready again: a program that crashes in a loop
 is in progress between two crashes. A terminal reason holds until inputs change. Reasons of
@@ -61,12 +62,17 @@ TERMINAL_REASONS: Mapping[str, frozenset[str]] = {
     BUILD: frozenset(
         {
             "SourceUnknown",
+            "ConfigInvalid",
             "RepoNotFound",
             "RefNotFound",
             "CommitNotOnRef",
+            "CommitUnreachable",
             "GitAuthFailed",
+            "HostBlocked",
             "HostKeyMismatch",
             "HostKeyUnknown",
+            "InsecureTransport",
+            "TLSFailed",
             "SourceTooLarge",
             "UnsafePath",
         }
@@ -111,15 +117,14 @@ _WORKLOAD_REASONS = frozenset(
 )
 """Terminal reasons that may heal by themselves once the revision has been Ready."""
 
+_WARNED_REASONS = frozenset({"Contested", "Unschedulable"})
+"""Reasons that are never terminal and yet no progress: others, or a node, have to act."""
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseContext:
     """What the phase depends on beside the conditions."""
 
-    deleting: bool = False  # row 1
-    blocked_reason: str = ""  # row 3; empty = not blocked
-    blocked_message: str = ""  # for the status
-    is_serving: bool = False  # a revision is running and in use
     was_ready: bool = False  # the desired revision has been Ready before
     was_degraded: bool = False  # the phase in the status is Degraded
 
@@ -145,14 +150,10 @@ def derive_phase(
     conditions: Mapping[str, Condition], context: PhaseContext, *, revision: int = 0
 ) -> DerivedPhase:
     """The phase by the table above; `revision` is the number of the desired one."""
-    if context.deleting:
-        return DerivedPhase("Deleting", "Deleting", "deleting all resources of this Environment")
     for kind in CONDITIONS:
         row = conditions.get(kind)
         if row is not None and is_terminal(row, was_ready=context.was_ready):
             return DerivedPhase("Failed", row.reason, row.message)
-    if context.blocked_reason and not context.is_serving:
-        return DerivedPhase("Pending", context.blocked_reason, context.blocked_message)
     first = _first_not_true(conditions)
     if first is None:
         return DerivedPhase("Ready", "Succeeded", f"Revision {revision} is ready")
@@ -187,7 +188,8 @@ def is_failure(row: Condition) -> bool:
     """Whether a condition reports an error rather than progress, also one that may heal."""
     if row.status != "False":
         return False
-    return row.type == BUILD or row.reason in TERMINAL_REASONS.get(row.type, frozenset())
+    terminal = TERMINAL_REASONS.get(row.type, frozenset())
+    return row.type == BUILD or row.reason in terminal | _WARNED_REASONS
 
 
 def _unfinished_phase(conditions: Mapping[str, Condition], context: PhaseContext) -> Phase:

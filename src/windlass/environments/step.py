@@ -2,7 +2,7 @@
 
 The first step whose result does not continue ends the run. Its result becomes a condition, a row
 of `status.steps`, and the time of the next reconcile. Errors of git and of rendering are mapped
-to condition and reason by the two tables below. A result is made by the constructors here.
+to condition and reason below. A result is made by the constructors here.
 
 Pure.
 """
@@ -68,15 +68,10 @@ _SOURCE_REASONS = {
     "AuthFailed": "GitAuthFailed",
     "SecretMissing": "GitAuthFailed",
     "SecretKeyMissing": "GitAuthFailed",
-    "HostKeyMismatch": "HostKeyMismatch",
-    "HostKeyUnknown": "HostKeyUnknown",
-    "RepoNotFound": "RepoNotFound",
-    "RefNotFound": "RefNotFound",
-    "CommitNotOnRef": "CommitNotOnRef",
-    "UnsafePath": "UnsafePath",
-    "SourceTooLarge": "SourceTooLarge",
+    "SecretMalformed": "GitAuthFailed",
     "TooLarge": "SourceTooLarge",
 }
+"""Reasons of errors whose condition has another; one that is not terminal is GitUnavailable."""
 
 
 def from_render_error(error: WindlassError) -> StepResult:
@@ -96,11 +91,10 @@ def from_render_error(error: WindlassError) -> StepResult:
 
 def from_source_error(error: WindlassError) -> StepResult:
     """The result of the step source for an error while resolving commits."""
-    reason = _SOURCE_REASONS.get(error.reason, "GitUnavailable")
-    text = error.message if reason == error.reason else f"{error.reason}: {error.message}"
+    reason = _SOURCE_REASONS.get(error.reason, error.reason)
     after = error.after if isinstance(error, Stalled | Waiting) else None
     if reason in phase.TERMINAL_REASONS[phase.BUILD]:
-        return replace(failed(phase.BUILD, reason, text), requeue_after=after)
+        return replace(failed(phase.BUILD, reason, error.message), requeue_after=after)
     if after is not None:
-        return waiting(phase.BUILD, reason, text, after=after)
-    return retrying(phase.BUILD, reason, text)
+        return waiting(phase.BUILD, "GitUnavailable", error.message, after=after)
+    return retrying(phase.BUILD, "GitUnavailable", error.message)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 _HOLD = "example.com/hold"
 
 
-@pytest.mark.scenario("E21", "E70")
+@pytest.mark.scenario("E21", "E30", "E70")
 async def test_a_new_commit_is_applied_and_deletion_removes_everything(
     tenant: EnvironmentHarness,
 ) -> None:

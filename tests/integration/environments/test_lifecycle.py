@@ -91,7 +91,7 @@ def _assert_initializing_comes_first(tenant: EnvironmentHarness, namespace: str)
     assert finalizer < phases[0][0] < created
 
 
-@pytest.mark.scenario("E20")
+@pytest.mark.scenario("E20", "E30")
 async def test_an_environment_waits_for_its_project(tenant: EnvironmentHarness) -> None:
     """Pending with a reason, nothing created; it proceeds once the Project exists."""
     async with tenant.running():
@@ -252,7 +252,7 @@ async def test_a_suspended_environment_gets_only_status_writes(tenant: Environme
         await eventually(red, "the new commit is applied")
 
 
-@pytest.mark.scenario("E31")
+@pytest.mark.scenario("E30", "E31")
 async def test_a_suspended_project_suspends_all_of_its_environments(
     tenant: EnvironmentHarness,
 ) -> None:

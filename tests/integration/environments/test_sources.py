@@ -51,12 +51,12 @@ async def test_a_private_repository_needs_the_right_secret(
         async with tenant.running():
             await tenant.apply(tenant.project(sources=[source]), tenant.environment())
             missing = await tenant.condition("BuildReady", "GitAuthFailed")
-            assert "SecretMissing" in missing["status"]["message"]
+            assert f"Secret {tenant.namespace}/git not found" in missing["status"]["message"]
             await _secret(tenant, "wrong-password-1")
 
             async def refused() -> bool:
                 environment = await tenant.get()
-                return "AuthFailed:" in str(environment["status"].get("message"))
+                return "Authentication failed" in str(environment["status"].get("message"))
 
             await eventually(refused, "the server refuses")
             failed = await tenant.phase("Failed")

@@ -184,6 +184,19 @@ async def test_a_missing_repository_fails_the_environment(tenant: EnvironmentHar
     assert _conditions(environment)["Stalled"]["status"] == "True"
 
 
+async def test_a_transport_that_is_not_allowed_fails_the_environment(
+    tenant: EnvironmentHarness,
+) -> None:
+    """It is Stalled like a missing repository, and the message names the remedy."""
+    source = {"name": "app", "repositoryUrl": "http://git.invalid/app.git", "branch": "main"}
+    async with tenant.running():
+        await tenant.apply(tenant.project(sources=[source]), tenant.environment())
+        environment = await tenant.condition("BuildReady", "InsecureTransport")
+    assert environment["status"]["phase"] == "Failed"
+    assert _conditions(environment)["Stalled"]["status"] == "True"
+    assert environment["status"]["message"].startswith("http is not allowed for host git.invalid;")
+
+
 async def test_a_directory_is_read_at_any_depth(tenant: EnvironmentHarness) -> None:
     """Hidden and excluded directories are skipped; what is not an object is listed as skipped."""
 

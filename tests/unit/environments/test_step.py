@@ -7,8 +7,10 @@ import pytest
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.environments import phase, step
 from windlass.environments.phase import PhaseContext
+from windlass.git.errors import InsecureTransport, SecretMalformed
 from windlass.kube.errors import Forbidden
 from windlass.objects.condition import Condition
+from windlass.sources import proofs
 
 
 @pytest.mark.parametrize(
@@ -53,14 +55,34 @@ def test_a_waiting_render_does_not_degrade_the_environment(error: WindlassError)
 
 
 @pytest.mark.parametrize(
-    ("error", "message"),
+    "error",
     [
-        (Stalled("RefNotFound", "no branch x"), "no branch x"),
-        (Stalled("SecretMissing", "no Secret x"), "SecretMissing: no Secret x"),
+        Stalled("RefNotFound", "no branch x"),
+        Stalled("SecretMissing", "no Secret x"),
+        Retryable("Unavailable", "no answer"),
     ],
 )
-def test_a_reason_is_in_the_message_only_if_the_condition_has_another(
-    error: WindlassError, message: str
-) -> None:
-    """One cause, once."""
-    assert step.from_source_error(error).condition.message == message
+def test_a_message_has_no_reason_before_it(error: WindlassError) -> None:
+    """The message names the cause, once."""
+    assert step.from_source_error(error).condition.message == error.message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(proofs.resolution_error(reason, "x") for reason in sorted(proofs.STALLED_CAUSES)),
+        Stalled("ConfigInvalid", "x"),
+        InsecureTransport("x"),
+        SecretMalformed("x"),
+    ],
+    ids=lambda error: error.reason,
+)
+def test_a_source_that_needs_a_person_fails_the_environment(error: Stalled) -> None:
+    """With the reason of the error; AuthFailed and an unusable Secret are GitAuthFailed."""
+    result = step.from_source_error(error)
+    renamed = {"AuthFailed": "GitAuthFailed", "SecretMalformed": "GitAuthFailed"}
+    assert result.condition.reason == renamed.get(error.reason, error.reason)
+    assert result.failed
+    assert not result.retry
+    assert result.requeue_after == error.after
+    assert phase.derive_phase({phase.BUILD: result.condition}, PhaseContext()).phase == "Failed"

@@ -65,6 +65,12 @@ FAILURES = {
     "a pod that crashes": _environment(
         step.waiting(phases.DEPLOYMENT, "CrashLooping", "exited with code 3")
     ),
+    "a pod that no node accepts": _environment(
+        step.waiting(phases.DEPLOYMENT, "Unschedulable", "0/3 nodes are available", after=5.0)
+    ),
+    "isolation that others change again and again": _environment(
+        step.waiting(phases.POLICIES, "Contested", "restored five times", after=5.0)
+    ),
 }
 PROGRESS = {
     "a lease that is not held": _destination(Waiting("NotLeader", "no", after=1.0)),
