@@ -21,6 +21,8 @@ from tests.support.environments.environment_harness import (
     deployment,
 )
 from tests.support.processes.polling import eventually
+from windlass.environments.apply.namespace_client import NamespaceClient
+from windlass.kube.errors import Forbidden
 from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
@@ -137,6 +139,51 @@ async def test_objects_removed_from_the_source_are_pruned(tenant: EnvironmentHar
 
         await eventually(third, "the third revision serves")
     await tenant.api.delete(_CLASSES, "patient")
+
+
+async def test_a_finalizer_that_keeps_an_object_is_named(tenant: EnvironmentHarness) -> None:
+    """The object is created again from the new commit once the finalizer is removed."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        held = {"metadata": {"finalizers": ["example.com/hold"]}}
+        await tenant.patch(CONFIG_MAPS, "settings", held, namespace)
+        await tenant.api.delete(CONFIG_MAPS, "settings", namespace)
+        commit = tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
+        environment = await tenant.condition("DeploymentReady", "Applying")
+        assert (
+            "deploy/all.yaml, ConfigMap/settings is terminating and waits for its "
+            "metadata.finalizers: example.com/hold" in environment["status"]["message"]
+        )
+        released = {"metadata": {"finalizers": None}}
+        await tenant.patch(CONFIG_MAPS, "settings", released, namespace)
+        await tenant.wait_running(commit=commit)
+        live = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
+    assert live["data"] == {"colour": "red"}
+
+
+async def test_an_object_that_cannot_be_pruned_is_named(
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt deletes it."""
+    remove = NamespaceClient.remove
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+
+        async def refuse(*_: object) -> None:
+            raise Forbidden(403, "Forbidden", "no")
+
+        monkeypatch.setattr(NamespaceClient, "remove", refuse)
+        tenant.commit({"deploy/all.yaml": SERVICE})
+        environment = await tenant.condition("DeploymentReady", "PruneFailed")
+        assert (
+            "ConfigMap/settings is no longer in the source and cannot be deleted: Forbidden"
+            in environment["status"]["message"]
+        )
+        monkeypatch.setattr(NamespaceClient, "remove", remove)
+        await tenant.wait_deleted(CONFIG_MAPS, "settings", await tenant.environment_namespace())
 
 
 async def test_a_deleted_namespace_is_created_again_completely(

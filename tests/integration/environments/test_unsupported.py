@@ -156,20 +156,29 @@ async def test_each_refusal_has_its_reason_and_a_remedy(
     assert message in environment["status"]["message"]
 
 
-async def test_an_image_with_a_non_numeric_user_gets_remedies(tenant: EnvironmentHarness) -> None:
-    """The message of the kubelet alone does not tell what to change."""
+@pytest.mark.parametrize(
+    ("trust", "remedy"),
+    [
+        ("trusted", "podSecurity: baseline in the Project"),
+        ("untrusted", "ask the administrator"),
+    ],
+)
+async def test_an_image_with_a_non_numeric_user_gets_remedies(
+    tenant: EnvironmentHarness, trust: str, remedy: str
+) -> None:
+    """The message of the kubelet alone does not tell what to change, and who may change it."""
     tenant.commit({"deploy/all.yaml": deployment()})
     text = "container has runAsNonRoot and image has non-numeric user (web), cannot verify user"
     waiting = {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": text}}}
     async with tenant.running():
-        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.apply(tenant.project(), tenant.environment(trust=trust))
         await tenant.phase("Deploying")
         namespace = await tenant.environment_namespace()
 
         async def reported() -> bool:
             await tenant.report_pods(namespace, ready=False, **waiting)
             message = (await tenant.get())["status"]["message"]
-            return "securityContext.runAsUser" in message and "baseline" in message
+            return "securityContext.runAsUser" in message and remedy in message
 
         await eventually(reported, "both remedies")
 

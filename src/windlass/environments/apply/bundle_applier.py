@@ -67,6 +67,10 @@ _RIGHTS_GRACE_SECONDS = 10.0
 """How long a 403 may be the RoleBinding that has not taken effect yet."""
 
 
+class _PruneError(Exception):
+    """A stale object could not be deleted; the message names it."""
+
+
 class BundleApplier:
     """Applies the bundles of all Environments, and keeps their release states."""
 
@@ -118,9 +122,9 @@ class BundleApplier:
             return replace(applied, step=apply_progress.stopped_step(stages))
         try:
             gone, pruned = await self._prune(run, owner)
-        except ApiError as error:
-            text = f"cannot delete objects that are no longer in the source: {error.reason}"
-            return replace(applied, result=step.retrying(phase.DEPLOYMENT, "PruneFailed", text))
+        except _PruneError as error:
+            failure = step.retrying(phase.DEPLOYMENT, "PruneFailed", str(error))
+            return replace(applied, result=failure)
         live_objects = [result.live for result in stages.results if result.live is not None]
         await self._write_state(
             namespace, owner, inventory.record_applied(stages.state, live_objects, gone)
@@ -251,7 +255,7 @@ class BundleApplier:
             results.append(result)
             if result.live is None:
                 break
-            blocking = self._hook_runs.blocking_result(namespace, hook, result.live)
+            blocking = self._blocking_result(run, hook, result.live)
             if blocking is not None:
                 return StageResult(state, tuple(results), blocking)
             finished = {(hook.gvr.group, hook.kind, hook.name): hook.applied_hash}
@@ -278,7 +282,7 @@ class BundleApplier:
             remaining = await run.client.read(hook.gvr, hook.name)
             if remaining is not None and remaining["metadata"]["uid"] == live["metadata"]["uid"]:
                 # Still terminating: applying now would change the old Pod, which then ends.
-                return MemberResult(hook, refusal=refusals.terminating_refusal(hook))
+                return MemberResult(hook, refusal=refusals.terminating_refusal(hook, remaining))
         (result,) = await self._apply_stage(run, [hook])
         return result
 
@@ -288,12 +292,13 @@ class BundleApplier:
             run.state.inventory, live
         ):
             return True
-        blocking = (
-            self._hook_runs.blocking_result(run.client.namespace, hook, live)
-            if run.is_retried
-            else None
-        )
+        blocking = self._blocking_result(run, hook, live) if run.is_retried else None
         return blocking is not None and blocking.failed
+
+    def _blocking_result(self, run: ApplyRun, hook: Member, live: Object) -> StepResult | None:
+        return self._hook_runs.blocking_result(
+            run.client.namespace, hook, live, trusted=run.bundle.trusted
+        )
 
     async def _apply_stage(self, run: ApplyRun, members: Sequence[Member]) -> list[MemberResult]:
         """Write those members of a stage that are not as desired, some at the same time."""
@@ -324,12 +329,13 @@ class BundleApplier:
             applied = await self._remember_write(
                 run, member, run.client.write(member, desired, live)
             )
-        except ObjectTerminating:
-            return MemberResult(member, refusal=refusals.terminating_refusal(member))
+        except ObjectTerminating as error:
+            return MemberResult(member, refusal=refusals.terminating_refusal(member, error.live))
         except ImmutableObject as error:
             return MemberResult(member, refusal=refusals.immutable_refusal(member, error.fields))
         except ApiError as error:
-            return MemberResult(member, refusal=refusals.classify_error(member, error))
+            refusal = refusals.classify_error(member, error, trusted=run.bundle.trusted)
+            return MemberResult(member, refusal=refusal)
         # A write without effect does not change the version and does not count.
         is_written = live is None or _version(live) != _version(applied)
         is_drift = is_written and _is_drift(member, live, run)
@@ -388,14 +394,24 @@ class BundleApplier:
         stale = inventory.stale_entries(run.state.inventory, run.bundle)
         pruned: list[str] = []
         for entry in stale:
-            gvr = inventory.entry_gvr(entry)
-            live = await run.client.read(gvr, entry.name) if gvr is not None else None
-            if gvr is None or live is None or not inventory.may_delete(entry, live, owner.uid):
-                continue
-            await run.client.remove(gvr, live)
-            run.memory.secrets.pop(entry.name, None)
-            pruned.append(f"{entry.kind}/{entry.name}")
+            name = f"{entry.kind}/{entry.name}"
+            try:
+                if await self._prune_entry(run, owner, entry):
+                    pruned.append(name)
+            except ApiError as error:
+                text = f"{name} is no longer in the source and cannot be deleted: {error.reason}"
+                raise _PruneError(text) from error
         return stale, tuple(pruned)
+
+    async def _prune_entry(self, run: ApplyRun, owner: Ownership, entry: InventoryEntry) -> bool:
+        """Delete the object of a stale entry; whether there was one of ours."""
+        gvr = inventory.entry_gvr(entry)
+        live = await run.client.read(gvr, entry.name) if gvr is not None else None
+        if gvr is None or live is None or not inventory.may_delete(entry, live, owner.uid):
+            return False
+        await run.client.remove(gvr, live)
+        run.memory.secrets.pop(entry.name, None)
+        return True
 
 
 def _is_drift(member: Member, live: Object | None, run: ApplyRun) -> bool:

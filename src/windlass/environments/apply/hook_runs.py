@@ -39,12 +39,17 @@ class HookRuns:
         self._clock = clock
         self._deadline_seconds = deadline_seconds
 
-    def blocking_result(self, namespace: str, hook: Member, live: Object) -> StepResult | None:
-        """Why the steps after `hook` have to wait; None once it is complete."""
+    def blocking_result(
+        self, namespace: str, hook: Member, live: Object, *, trusted: bool = True
+    ) -> StepResult | None:
+        """Why the steps after `hook` have to wait; None once it is complete.
+
+        `trusted` is the trust of the Environment, for the remedy.
+        """
         state = _hook_readiness(hook, live)
         if state.state == "ready":
             return None
-        cause = self._cause(namespace, hook)
+        cause = self._cause(namespace, hook, trusted=trusted)
         if state.state == "failed":
             return _hook_failure(f"hook {hook} failed: {state.message[:_MAX_CHARS]}{cause}")
         seconds_left = self._seconds_left(live)
@@ -56,11 +61,11 @@ class HookRuns:
         text = process.clean(f"hook {hook} is running{cause}")
         return step.waiting(phase.DEPLOYMENT, "HookRunning", text, after=max(1.0, seconds_left))
 
-    def _cause(self, namespace: str, hook: Member) -> str:
+    def _cause(self, namespace: str, hook: Member, *, trusted: bool) -> str:
         pods = readiness.pods_of_workloads(
             self._cache.list_objects(PODS, namespace), {(hook.kind, hook.name)}
         )
-        problem = readiness.worst_pod_problem(pods)
+        problem = readiness.worst_pod_problem(pods, trusted=trusted)
         return f"; {problem.message}" if problem is not None else ""
 
     def _seconds_left(self, live: Object) -> float:

@@ -31,7 +31,11 @@ _DRY_RUN_NAME = "windlass-would-this-do"
 
 
 class ObjectTerminating(Exception):
-    """An object is terminating and can be created again only once it is gone."""
+    """The `live` object is terminating and can be created again only once it is gone."""
+
+    def __init__(self, live: Object) -> None:
+        super().__init__("the object is terminating")
+        self.live = live
 
 
 class ImmutableObject(Exception):
@@ -57,7 +61,7 @@ class NamespaceClient:
         deleted.
         """
         if live is not None and live["metadata"].get("deletionTimestamp"):
-            raise ObjectTerminating
+            raise ObjectTerminating(live)
         failpoint.reach("environments.apply.before")
         try:
             if live is not None and bundles.replaces_pods(desired, live):
@@ -108,7 +112,7 @@ class NamespaceClient:
         await self.remove(member.gvr, live)
         remaining = await self.read(member.gvr, member.name)
         if remaining is not None and remaining["metadata"]["uid"] == live["metadata"]["uid"]:
-            raise ObjectTerminating
+            raise ObjectTerminating(remaining)
         return await self.owned.ensure(member.gvr, desired, None)
 
 

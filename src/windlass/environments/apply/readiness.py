@@ -178,8 +178,14 @@ def _pod(obj: Object) -> Readiness:
     if phase == "Succeeded" or _condition(obj, "Ready").get("status") == "True":
         return READY
     if phase == "Failed":
-        return Readiness("failed", "exited with an error", "CrashLooping")
+        return Readiness("failed", _pod_failure(obj["status"]), "CrashLooping")
     return Readiness("progressing", "not ready")
+
+
+def _pod_failure(status: Object) -> str:
+    """Why a pod failed, by the kubelet; its containers have the exit codes."""
+    texts = [str(status[name]) for name in ("reason", "message") if status.get(name)]
+    return _cut(": ".join(texts)) or "exited with an error"
 
 
 _CHECKS = {
@@ -238,12 +244,10 @@ _PULL_ERRORS = frozenset(
         "SignatureValidationFailed",
     }
 )
-_BASELINE = "or set spec.security.podSecurity: baseline in the Project"
 _USER_REMEDIES = {
     "non-numeric user": "set securityContext.runAsUser to the number of that user (or USER in "
-    f"the image), {_BASELINE}",
-    "image will run as root": "set securityContext.runAsUser to a user that the image can run as, "
-    f"{_BASELINE}",
+    "the image)",
+    "image will run as root": "set securityContext.runAsUser to a user that the image can run as",
 }
 """Texts of the kubelet about an image whose user is not allowed, and the remedy for each."""
 
@@ -274,9 +278,12 @@ class PodProblem:
         return self.reason == "Unschedulable"
 
 
-def worst_pod_problem(pods: Iterable[Object]) -> PodProblem | None:
-    """The worst problem of some pods by `_ORDER`; None without any."""
-    problems = [problem for pod in pods for problem in _pod_problems(pod)]
+def worst_pod_problem(pods: Iterable[Object], *, trusted: bool = True) -> PodProblem | None:
+    """The worst problem of some pods by `_ORDER`; None without any.
+
+    `trusted` is the trust of their Environment, for the remedy.
+    """
+    problems = [problem for pod in pods for problem in _pod_problems(pod, trusted=trusted)]
     return min(problems, key=lambda problem: _ORDER.index(problem.reason), default=None)
 
 
@@ -302,7 +309,7 @@ def _workload_of(pod: Object) -> tuple[str, str]:
     return "Deployment", row["name"].removesuffix(f"-{suffix}")
 
 
-def _pod_problems(pod: Object) -> Iterator[PodProblem]:
+def _pod_problems(pod: Object, *, trusted: bool) -> Iterator[PodProblem]:
     """The problems of one pod, unless it is terminating."""
     name = pod["metadata"]["name"]
     if pod["metadata"].get("deletionTimestamp"):
@@ -315,11 +322,11 @@ def _pod_problems(pod: Object) -> Iterator[PodProblem]:
         for container in status.get(group) or []:
             if not container.get("ready"):
                 yield from _container_problems(
-                    f"pod {name}, container {container.get('name')}", container
+                    f"pod {name}, container {container.get('name')}", container, trusted=trusted
                 )
 
 
-def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
+def _container_problems(where: str, container: Object, *, trusted: bool) -> Iterator[PodProblem]:
     """The problems of one container that is not ready; `where` names pod and container."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     terminated = (container.get("lastState") or {}).get("terminated") or (
@@ -329,7 +336,8 @@ def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
     if reason in _PULL_ERRORS:
         yield PodProblem("ImagePullFailed", f"{where}: {_cut(text or reason)}; {_PULL_REMEDY}")
     if reason in _CREATE_ERRORS:
-        yield PodProblem("RolloutStuck", f"{where}: {_cut(text or reason)}{_remedy(text)}")
+        remedy = _remedy(text, trusted=trusted)
+        yield PodProblem("RolloutStuck", f"{where}: {_cut(text or reason)}{remedy}")
     if terminated and terminated.get("reason") == "OOMKilled":
         yield PodProblem("OutOfMemory", f"{where} was OOM killed; raise its memory limit")
     elif reason == "CrashLoopBackOff" or (terminated and terminated.get("exitCode")):
@@ -346,9 +354,22 @@ def _exit_text(container: Object, terminated: Object) -> str:
     return f"is crash looping, last exit code {code}"
 
 
-def _remedy(text: str) -> str:
+def _remedy(text: str, *, trusted: bool) -> str:
     """The remedy for an image that the Pod Security level restricted does not allow."""
-    return next((f"; {remedy}" for phrase, remedy in _USER_REMEDIES.items() if phrase in text), "")
+    for phrase, remedy in _USER_REMEDIES.items():
+        if phrase in text:
+            return f"; {remedy}, {baseline_remedy(trusted=trusted)}"
+    return ""
+
+
+def baseline_remedy(*, trusted: bool) -> str:
+    """How the namespace of an Environment gets the Pod Security level baseline."""
+    if trusted:
+        return "or set spec.security.podSecurity: baseline in the Project"
+    return (
+        "or ask the administrator for --environments-untrusted-pod-security=baseline, as the "
+        "Environment is untrusted"
+    )
 
 
 def _cut(text: str) -> str:

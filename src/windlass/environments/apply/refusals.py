@@ -74,10 +74,13 @@ class ApplyRefusal:
     message: str
 
 
-def classify_error(member: Member, error: ApiError) -> ApplyRefusal:
-    """The refusal of `member` for an error of the API server, by the table above."""
+def classify_error(member: Member, error: ApiError, *, trusted: bool = True) -> ApplyRefusal:
+    """The refusal of `member` for an error of the API server, by the table above.
+
+    `trusted` is the trust of the Environment, for the remedy.
+    """
     if isinstance(error, Forbidden):
-        return _forbidden_refusal(member, error)
+        return _forbidden_refusal(member, error, trusted=trusted)
     if isinstance(error, Invalid):
         return _invalid_refusal(member, f"invalid value of {_fields(error.fields)}")
     if error.status == _TOO_LARGE:
@@ -99,9 +102,18 @@ def immutable_refusal(member: Member, fields: Sequence[str]) -> ApplyRefusal:
     )
 
 
-def terminating_refusal(member: Member) -> ApplyRefusal:
-    """The refusal of a `member` that can be created only once the old object is gone."""
-    return ApplyRefusal(TERMINATING, f"{_label(member)} is terminating; it will be created again")
+def terminating_refusal(member: Member, live: Object) -> ApplyRefusal:
+    """The refusal of a `member` that can be created only once the `live` object is gone."""
+    text = f"{_label(member)} is terminating"
+    finalizers = live["metadata"].get("finalizers") or []
+    if not finalizers:
+        return ApplyRefusal(TERMINATING, f"{text}; it will be created again")
+    names = ", ".join(finalizers[:_MAX_NAMED])
+    return ApplyRefusal(
+        TERMINATING,
+        f"{text} and waits for its metadata.finalizers: {names}; it will be created again once "
+        "they are removed, by their controllers or by hand",
+    )
 
 
 def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResult:
@@ -123,7 +135,7 @@ def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResul
     return step.failed(phase.DEPLOYMENT, reason, text)
 
 
-def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
+def _forbidden_refusal(member: Member, error: Forbidden, *, trusted: bool) -> ApplyRefusal:
     """The refusal for a 403; the API server gives its cause in the text only."""
     if "exceeded quota" in error.message or "failed quota" in error.message:
         return ApplyRefusal(
@@ -134,7 +146,8 @@ def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
     if "violates PodSecurity" in error.message:
         return ApplyRefusal(
             "PodSecurityDenied",
-            f"{_label(member)} violates the Pod Security level of the namespace",
+            f"{_label(member)} violates the Pod Security level of the namespace; fix its "
+            f"securityContext{_level_remedy(error.message, trusted=trusted)}",
         )
     if readiness.exceeds_limit_range(error.message):
         return ApplyRefusal(
@@ -145,6 +158,13 @@ def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
     return ApplyRefusal(
         DENIED, f"{_label(member)}: ServiceAccount {APPLIER_NAME} is not allowed to write it"
     )
+
+
+def _level_remedy(text: str, *, trusted: bool) -> str:
+    """The remedy beside a fix of the pod; none if the level is the lowest already."""
+    if 'PodSecurity "baseline' in text:
+        return ""
+    return f", {readiness.baseline_remedy(trusted=trusted)}"
 
 
 def _invalid_refusal(member: Member, what: str) -> ApplyRefusal:

@@ -91,7 +91,7 @@ class RolloutTracker:
             )
         waited_for = {(member.kind, member.name) for member, _ in unready}
         pods = readiness.pods_of_workloads(self._cache.list_objects(PODS, namespace), waited_for)
-        problem = readiness.worst_pod_problem(pods)
+        problem = readiness.worst_pod_problem(pods, trusted=bundle.trusted)
         if was_ready:
             waited_seconds = self._unready_seconds(memory)
         result = _unfinished_result(unready, problem, self._deadline_seconds - waited_seconds)

@@ -140,6 +140,7 @@ class Bundle:
     routes: tuple[str, ...] = ()  # dropped objects that would expose it outside the cluster
     notes: tuple[str, ...] = ()  # what is applied with changes, for `status.unsupported`
     hooks: tuple[Member, ...] = ()  # in the order in which they run
+    trusted: bool = True  # trust of the Environment, which decides what remedies there are
 
     @property
     def all_members(self) -> tuple[Member, ...]:
@@ -189,6 +190,7 @@ def build_bundle(
         tuple(sorted(routes)),
         tuple(sorted(notes)),
         tuple(_bind_to_digest(hook, digest) for hook in hooked),
+        target.trusted,
     )
 
 

@@ -211,3 +211,17 @@ def test_a_claim_may_wait_for_its_first_pod(phase: str, state: str) -> None:
     """With WaitForFirstConsumer nothing binds it before."""
     live = _live("PersistentVolumeClaim", {"phase": phase}, seen=None)
     assert readiness.object_readiness(live, waits_for_a_pod=True).state == state
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ({"reason": "Evicted", "message": "The node was low on memory."}, "Evicted: The node was"),
+        ({"reason": "DeadlineExceeded"}, "DeadlineExceeded"),
+        ({}, "exited with an error"),
+    ],
+)
+def test_a_failed_pod_reports_the_cause(status: Object, message: str) -> None:
+    """Of the kubelet, where it was not a container that ended the pod."""
+    pod = {"kind": "Pod", "metadata": {"name": "x"}, "status": {"phase": "Failed", **status}}
+    assert readiness.object_readiness(pod).message.startswith(message)

@@ -79,6 +79,15 @@ def test_each_cause_has_its_reason(pod: Object, reason: str, words: str) -> None
     assert trouble.may_heal is (reason == "Unschedulable")
 
 
+def test_the_remedy_of_an_untrusted_environment_is_the_administrator() -> None:
+    """The Pod Security level of the Project has no effect there."""
+    pod = _pod(_unstartable("image will run as root"))
+    trouble = readiness.worst_pod_problem([pod], trusted=False)
+    assert trouble is not None
+    assert "ask the administrator for --environments-untrusted-pod-security" in trouble.message
+    assert "in the Project" not in trouble.message
+
+
 def test_the_worst_cause_is_reported() -> None:
     """One message names one cause, whatever order the pods come in."""
     pods = [_pod(conditions=(NO_NODE,)), _pod(LOOPING), _pod(PULLING), _pod(KILLED)]

@@ -88,9 +88,26 @@ def test_a_denial_counts_only_once_the_binding_is_old_enough() -> None:
 
 def test_a_terminating_object_is_waited_for() -> None:
     """An object in the way of its successor is no failure."""
-    refusal = refusals.stage_failure([refusals.terminating_refusal(_member())], is_new=False)
+    terminating = refusals.terminating_refusal(_member(), {"metadata": {}})
+    refusal = refusals.stage_failure([terminating], is_new=False)
     assert refusal.condition.reason == "Applying"
     assert refusal.requeue_after is not None
+
+
+@pytest.mark.parametrize(
+    ("level", "trusted", "remedy"),
+    [
+        ("restricted", True, "securityContext, or set spec.security.podSecurity: baseline in the"),
+        ("restricted", False, "ask the administrator for --environments-untrusted-pod-security"),
+        ("baseline", True, "level of the namespace; fix its securityContext"),
+    ],
+)
+def test_pod_security_has_a_remedy_that_helps(level: str, trusted: bool, remedy: str) -> None:
+    """The Project decides the level of trusted Environments only, and it has two levels."""
+    error = Forbidden(403, "Forbidden", f'violates PodSecurity "{level}:latest": privileged')
+    message = refusals.classify_error(_member(), error, trusted=trusted).message
+    assert remedy in message
+    assert ("baseline" in message) is (level == "restricted")
 
 
 def test_many_refusals_stay_one_sentence() -> None:
