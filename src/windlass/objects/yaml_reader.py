@@ -233,7 +233,7 @@ def _key(event: Any, value: JSON, known: dict[str, JSON]) -> str:
     elif isinstance(value, int | float):
         value = str(value)
     if not isinstance(value, str):
-        raise _refusal(event, "a key must be text")
+        raise _refusal(event, "keys must be strings")
     if value in known:
         raise _refusal(event, "a key stands twice")
     return value

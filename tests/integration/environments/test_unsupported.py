@@ -218,6 +218,7 @@ async def test_a_directory_is_read_at_any_depth(tenant: EnvironmentHarness) -> N
             "deploy/a/b/deep.yml": named("deep"),
             "deploy/.github/workflows/ci.yml": named("hidden"),
             "deploy/test/fixture.yaml": named("fixture"),
+            "deploy/Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
             "deploy/values.yaml": "replicas: 2\n",
             "deploy/compose.yaml": "services: {web: {image: x}}\n---\n" + named("beside"),
         }
@@ -230,6 +231,7 @@ async def test_a_directory_is_read_at_any_depth(tenant: EnvironmentHarness) -> N
     ours = {row["metadata"]["name"] for row in maps} - {"kube-root-ca.crt", "windlass-inventory"}
     assert ours == {"top", "deep", "beside"}
     assert environment["status"]["unsupported"] == [
+        "deploy/Chart.yaml (not a Kubernetes object) is not applied",
         "deploy/compose.yaml, document 1 (not a Kubernetes object) is not applied",
         "deploy/values.yaml (not a Kubernetes object) is not applied",
     ]

@@ -144,7 +144,8 @@ class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
         Meta(
             description="Patterns of files to exclude, relative to path: * and ? match within one "
             "name, ** matches any number of directories, and a pattern that matches a directory "
-            "excludes everything below it."
+            "excludes everything below it. A pattern without / matches the top level only; begin "
+            "it with **/ for any depth."
         ),
     ] = None
 

@@ -3,9 +3,10 @@
 `renderer` calls it with the files of a commit, or with what helm printed.
 
 Manifests: all files are read in the byte order of their paths. A file may have many documents;
-`List`s are unfolded. A document with neither apiVersion nor kind is not meant for the API
-server: it is skipped and listed. A file that cannot be parsed is an error with file and
-document; nothing is guessed.
+`List`s are unfolded. A document without apiVersion or kind is not meant for the API server
+(Chart.yaml has one of them): it is skipped and listed. One that has the other and a metadata.name
+is an object with a typo and refused, because skipping it would prune what runs. A file that
+cannot be parsed is an error with file and document; nothing is guessed.
 
 Charts: helm prints every document behind a comment with the path of its template; messages use
 that path. A line `---` always ends a document, whatever it contains, so the output is split
@@ -42,6 +43,8 @@ NO_KUSTOMIZE = (
     "exclude of the template"
 )
 
+_FIX_OR_EXCLUDE = "fix it, or add the file to exclude of the template"
+_FIX_TEMPLATE = "fix the template of the chart"
 _KUSTOMIZE = "kustomize.config.k8s.io/"
 _MOST_KIND_CHARS = 63
 _ENDINGS = (".yaml", ".yml", ".json")
@@ -79,14 +82,28 @@ class ParsedManifests:
 
 def objects(files: Mapping[str, bytes]) -> list[ManifestObject]:
     """All objects of files in which every document must be an object."""
-    parsed = read_manifests(files)
+    parsed = _parse_files(files, _FIX_TEMPLATE)
     for where in parsed.skipped:
-        raise RenderRefused("RenderFailed", _incomplete_message(where))
+        raise RenderRefused("RenderFailed", _incomplete_message(where, _FIX_TEMPLATE))
+    _require_objects(parsed)
     return list(parsed.objects)
 
 
 def read_manifests(files: Mapping[str, bytes]) -> ParsedManifests:
     """All objects of some files in the byte order of their paths, and the skipped documents."""
+    parsed = _parse_files(files, _FIX_OR_EXCLUDE)
+    _require_objects(parsed)
+    return parsed
+
+
+def _require_objects(parsed: ParsedManifests) -> None:
+    if not parsed.objects:
+        # An empty bundle would prune everything that runs; a wrong path gives one as well.
+        raise RenderRefused("RenderFailed", "no objects found in the manifests; check the path")
+
+
+def _parse_files(files: Mapping[str, bytes], remedy: str) -> ParsedManifests:
+    """The content of all files; `remedy` is what to do about a document that cannot be read."""
     if sum(map(len, files.values())) > MOST_BYTES:
         raise RenderRefused(
             "RenderTooLarge", f"the manifests are larger than {MOST_BYTES >> 20} MiB; split them"
@@ -94,43 +111,40 @@ def read_manifests(files: Mapping[str, bytes]) -> ParsedManifests:
     parsed: list[ManifestObject] = []
     skipped: list[str] = []
     for path in sorted(files, key=lambda path: path.encode()):
-        for obj in _parse_file(path, files[path], skipped):
+        for obj in _parse_file(path, files[path], skipped, remedy):
             parsed.append(ManifestObject(obj, path))
             if len(parsed) > MOST_OBJECTS:
                 raise RenderRefused(
                     "RenderTooLarge", f"the manifests contain more than {MOST_OBJECTS} objects"
                 )
-    if not parsed:
-        # An empty bundle would prune everything that runs; a wrong path gives one as well.
-        raise RenderRefused("RenderFailed", "no objects found in the manifests; check the path")
     return ParsedManifests(tuple(parsed), tuple(skipped))
 
 
-def _parse_file(path: str, content: bytes, skipped: list[str]) -> Iterator[Object]:
+def _parse_file(path: str, content: bytes, skipped: list[str], remedy: str) -> Iterator[Object]:
     try:
         documents = yaml_reader.read_all(content, max_bytes=MOST_BYTES)
     except ValueError as error:
-        raise RenderRefused("RenderFailed", f"{path}: {error}") from error
+        raise RenderRefused("RenderFailed", f"{path}: {error}; {remedy}") from error
     for number, document in enumerate(documents, 1):
         where = f"{path}, document {number}" if len(documents) > 1 else path
         if document is not None and not _is_object_like(document):
             skipped.append(where)
         else:
-            yield from _unfold(document, where)
+            yield from _unfold(document, where, remedy)
 
 
-def _unfold(document: JSON, where: str) -> Iterator[Object]:
+def _unfold(document: JSON, where: str, remedy: str) -> Iterator[Object]:
     if document is None:
         return
     if not isinstance(document, dict) or not all(
         isinstance(document.get(name), str) and document[name] for name in ("apiVersion", "kind")
     ):
-        raise RenderRefused("RenderFailed", _incomplete_message(where))
+        raise RenderRefused("RenderFailed", _incomplete_message(where, remedy))
     if document["apiVersion"].startswith(_KUSTOMIZE):
         raise RenderRefused("RenderFailed", f"{where}: {NO_KUSTOMIZE}")
     if _is_list(document):
         for index, item in enumerate(_items(document, where)):
-            yield from _unfold(item, f"{where}, item {index + 1}")
+            yield from _unfold(item, f"{where}, item {index + 1}", remedy)
         return
     if not _is_named(document):
         kind = document["kind"][:_MOST_KIND_CHARS]
@@ -139,13 +153,15 @@ def _unfold(document: JSON, where: str) -> Iterator[Object]:
 
 
 def _is_object_like(document: JSON) -> bool:
-    """Whether a document is meant to be an object: it has apiVersion or kind."""
-    return isinstance(document, dict) and ("apiVersion" in document or "kind" in document)
+    """Whether a document is meant to be an object: it has both keys, or one and a name."""
+    if not isinstance(document, dict):
+        return False
+    present = [name for name in ("apiVersion", "kind") if name in document]
+    return len(present) > 1 or (bool(present) and _is_named(document))
 
 
-def _incomplete_message(where: str) -> str:
-    text = "apiVersion and kind are required; add them, or exclude the file"
-    return f"{where} is not a Kubernetes object: {text}"
+def _incomplete_message(where: str, remedy: str) -> str:
+    return f"{where} is not a Kubernetes object: apiVersion and kind are required; {remedy}"
 
 
 def _nameless_message(document: Object) -> str:

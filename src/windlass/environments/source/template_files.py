@@ -114,7 +114,7 @@ def select_manifests(listing: Listing, path: str, exclude: Sequence[str] = ()) -
     _check_kustomize(files)
     if not selected:
         raise RenderRefused("RenderFailed", f"no YAML or JSON file found below {path or _ROOT}")
-    return _require_plain_files(selected)
+    return _require_plain_files(selected, alternative=", or add it to exclude of the template")
 
 
 def select_chart(listing: Listing, path: str, values_files: Sequence[str]) -> dict[str, Entry]:
@@ -163,7 +163,8 @@ def _files_below(listing: Listing, path: str) -> dict[str, Entry]:
     return files
 
 
-def _require_plain_files(files: dict[str, Entry]) -> dict[str, Entry]:
+def _require_plain_files(files: dict[str, Entry], *, alternative: str = "") -> dict[str, Entry]:
+    """`files`, unless one of them is not a plain file; `alternative` is another remedy."""
     if len(files) > MOST_FILES:
         raise Stalled(
             "SourceTooLarge",
@@ -172,7 +173,7 @@ def _require_plain_files(files: dict[str, Entry]) -> dict[str, Entry]:
     for name, entry in sorted(files.items()):
         if entry.mode not in _PLAIN_MODES:
             what = _FILE_TYPES.get(entry.mode, "not a regular file")
-            raise Stalled("UnsafePath", f"{name} is {what}; only regular files are supported")
+            raise Stalled("UnsafePath", f"{name} is {what}; replace it with a file{alternative}")
     return files
 
 

@@ -78,6 +78,34 @@ def test_files_that_are_no_objects_are_skipped_and_named(document: JSON) -> None
     assert "document 2 is not a Kubernetes object" in _refused(ONE, document)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"apiVersion": "v2", "name": "shop", "version": "1.0.0"},
+        {"kind": "pipeline", "name": "default"},
+        {"kind": "x", "metadata": {"labels": {}}},
+    ],
+    ids=["Chart.yaml", "pipeline", "nameless"],
+)
+def test_a_file_of_another_tool_is_skipped(document: JSON) -> None:
+    """One key in common with an object makes no object of it."""
+    files = {"a.yaml": json.dumps(ONE).encode(), "b.yaml": json.dumps(document).encode()}
+    assert manifests.read_manifests(files).skipped == ("b.yaml",)
+
+
+@pytest.mark.parametrize("missing", ["apiVersion", "kind"])
+def test_an_object_with_a_typo_is_not_skipped(missing: str) -> None:
+    """It would be pruned."""
+    typo = {("Kind" if key == missing else key): value for key, value in ONE.items()}
+    files = {"a.yaml": json.dumps(TWO).encode(), "b.yaml": json.dumps(typo).encode()}
+    with pytest.raises(RenderRefused) as caught:
+        manifests.read_manifests(files)
+    assert str(caught.value) == (
+        "b.yaml is not a Kubernetes object: apiVersion and kind are required; fix it, or add the "
+        "file to exclude of the template"
+    )
+
+
 def test_a_kustomization_is_recognized() -> None:
     """Whatever its file is called."""
     document = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
@@ -118,9 +146,11 @@ def test_an_item_that_is_no_object_is_named() -> None:
     "text", [b"a: [", b"\xff\xfe", b"a: !!python/object:os.system x", b"a: 1\na: 2"]
 )
 def test_invalid_yaml_is_refused(text: bytes) -> None:
-    """With the file and the fault."""
-    with pytest.raises(RenderRefused, match=r"^dir/x\.yaml: "):
+    """With the file, the fault, and what to do about it; a chart has no exclude."""
+    with pytest.raises(RenderRefused, match=r"^dir/x\.yaml: .*; fix the template of the chart$"):
         manifests.objects({"dir/x.yaml": text})
+    with pytest.raises(RenderRefused, match="; fix it, or add the file to exclude of the template"):
+        manifests.read_manifests({"dir/x.yaml": text})
 
 
 @pytest.mark.parametrize("files", [{}, {"a.yaml": b""}, {"a.yaml": b"# nothing\n---\n"}])

@@ -57,6 +57,16 @@ def test_only_regular_files_are_read(mode: int, message: str) -> None:
         with pytest.raises(Stalled, match=message) as caught:
             template_files.select_chart(listing, "chart", ["values/x.yaml"])
         assert caught.value.reason == "UnsafePath"
+        assert str(caught.value).endswith("; replace it with a file")
+
+
+def test_a_manifest_that_is_no_file_may_be_excluded() -> None:
+    """What a link leads to is never read, but it need not be read."""
+    listing = {**LISTING, "values/link.yaml": Entry(0o120000, "0" * 40)}
+    with pytest.raises(Stalled, match="replace it with a file, or add it to exclude of the"):
+        template_files.select_manifests(listing, "values")
+    selected = template_files.select_manifests(listing, "values", ["link.yaml"])
+    assert list(selected) == ["values/x.yaml"]
 
 
 def test_a_chart_of_too_many_files_or_directories_is_refused() -> None:
