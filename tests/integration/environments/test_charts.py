@@ -163,7 +163,7 @@ async def test_hooks_run_in_order_and_once_per_revision(tenant: EnvironmentHarne
         ]
         assert steps[-5:] == ["preDeploy", "prepare", "workloads", "rollout", "postDeploy"]
         assert environment["status"]["progress"] == "9/9"
-        assert "Job/last as a pre-delete hook" in str(environment["status"]["unsupported"])
+        assert "Job/last is not run as a pre-delete hook" in environment["status"]["unsupported"]
         await tenant.api.delete(JOBS, "second", namespace, propagation="Background")
         writes = _writes(tenant, namespace)
         await tenant.reconcile_times(controller, 2)

@@ -28,6 +28,7 @@ kind: ConfigMap
 metadata: {name: seen, namespace: "{{ .Release.Namespace }}"}
 data:
   release: "{{ .Release.Name }}"
+  upgrade: "{{ .Release.IsUpgrade }}"
   kube: "{{ .Capabilities.KubeVersion }}"
   widgets: "{{ .Capabilities.APIVersions.Has "example.com/v1/Widget" }}"
   first: "{{ .Values.first }}"
@@ -67,6 +68,7 @@ async def test_a_chart_is_rendered_to_its_objects(tmp_path: Path) -> None:
     assert objects["seen"]["metadata"]["namespace"] == "demo-ns"
     assert objects["seen"]["data"] == {
         "release": "demo",
+        "upgrade": "false",
         "kube": "v1.35.4",
         "widgets": "true",
         "first": "chart",

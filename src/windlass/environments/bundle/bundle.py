@@ -138,7 +138,8 @@ class Bundle:
     digest: str  # of all objects without their team label; equal bundles have equal digests
     dropped: tuple[str, ...] = ()  # what is not applied, for `status.unsupported`
     routes: tuple[str, ...] = ()  # dropped objects that would expose it outside the cluster
-    notes: tuple[str, ...] = ()  # what is applied with changes, for `status.unsupported`
+    # What is applied with changes, and hooks that do not run, for `status.unsupported`.
+    notes: tuple[str, ...] = ()
     hooks: tuple[Member, ...] = ()  # in the order in which they run
     trusted: bool = True  # trust of the Environment, which decides what remedies there are
 

@@ -43,7 +43,7 @@ _POD_FIELDS = {
     "nodeName": _NO_PLACEMENT,
     "priorityClassName": _NO_PLACEMENT,
     "runtimeClassName": _NO_PLACEMENT,
-    "ephemeralContainers": "ephemeral containers are not allowed in manifests",
+    "ephemeralContainers": "ephemeral containers are not allowed; remove the field",
 }
 _NO_NODE_CHOICE = "is set by the administrator for untrusted Environments; remove the field"
 _NODE_CHOICES = (("tolerations",), ("nodeSelector",), ("affinity", "nodeAffinity"))
@@ -178,7 +178,7 @@ def _pod_faults(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
         if account != _OWN_ACCOUNT and account not in accounts:
             yield (
                 name,
-                f"ServiceAccount {escape(account)} not found in the bundle; add it",
+                f"ServiceAccount {escape(account)} not found in the manifests; add it",
             )
     for index, volume in enumerate(spec.get("volumes") or ()):
         for inner, why in _volume_faults(volume):
@@ -217,7 +217,8 @@ def _volume_faults(volume: Object) -> Iterator[Fault]:
         if volume[kind] is not None:
             yield (
                 join_path("", kind),
-                "this volume type is not allowed: it reaches outside the namespace",
+                "this volume type is not allowed: it reaches outside the namespace; use emptyDir, "
+                "a ConfigMap, a Secret or a claim",
             )
 
 
@@ -234,13 +235,17 @@ def _container_faults(container: Object) -> Iterator[Fault]:
             if port.get(name):
                 yield f"ports[{index}].{name}", "host ports are not allowed; remove the field"
     if (container.get("securityContext") or {}).get("privileged"):
-        yield "securityContext.privileged", "privileged containers are not allowed"
+        yield (
+            "securityContext.privileged",
+            "privileged containers are not allowed; remove the field",
+        )
     for path, handler in _handlers(container):
         for name in ("httpGet", "tcpSocket"):
             if (handler.get(name) or {}).get("host"):
                 yield (
                     f"{path}.{name}.host",
-                    "is not allowed: the node would connect from outside the isolation",
+                    "is not allowed: the node would connect from outside the isolation; remove the "
+                    "field",
                 )
 
 

@@ -69,11 +69,12 @@ def skipped_hooks(obj: Object) -> Iterator[str]:
     for event in _events(obj):
         if event not in _SUPPORTED:
             shown = event[:_SHOWN_CHARS]
-            yield f"{field_rules.describe(obj)} as a {shown} hook"
+            yield f"{field_rules.describe(obj)} is not run as a {shown} hook"
     for phases in (_INSTALL, _UPGRADE):
         repeated = [event for event in phases if event in _events(obj)]
         if runs_to_completion(obj) and len(repeated) > 1:
-            yield f"{field_rules.describe(obj)} as a {repeated[1]} hook (it runs as {repeated[0]})"
+            name, ran, skipped = field_rules.describe(obj), *repeated
+            yield f"{name} is not run as a {skipped} hook, because it runs as a {ran} hook"
 
 
 def parse_hook(obj: Object) -> Hook | None:

@@ -204,7 +204,7 @@ class ChartObjects:
     """The objects of a chart that are applied."""
 
     manifests: tuple[ManifestObject, ...]
-    left_out: tuple[str, ...] = ()  # its hooks that never run, for `status.unsupported`
+    skipped_hooks: tuple[str, ...] = ()  # texts about those that never run
 
 
 def parse_chart_output(output: bytes) -> list[ManifestObject]:
@@ -233,16 +233,16 @@ def parse_readable_output(output: bytes) -> list[ManifestObject]:
 def read_chart(output: bytes) -> ChartObjects:
     """The objects of a chart as they are applied; RenderRefused where there are none."""
     applied: list[ManifestObject] = []
-    left_out: list[str] = []
+    skipped: list[str] = []
     for manifest in parse_chart_output(output):
-        left_out.extend(hooks.skipped_hooks(manifest.object))
+        skipped.extend(hooks.skipped_hooks(manifest.object))
         if not hooks.is_skipped(manifest.object):
             applied.append(
                 ManifestObject(manifest.object, manifest.file, hooks.parse_hook(manifest.object))
             )
     if not applied:
         raise RenderRefused("RenderFailed", "the chart renders only hooks that are not supported")
-    return ChartObjects(tuple(applied), tuple(left_out))
+    return ChartObjects(tuple(applied), tuple(skipped))
 
 
 def _by_template(output: bytes) -> dict[str, bytes]:

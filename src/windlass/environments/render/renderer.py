@@ -285,5 +285,7 @@ def _bundle_from_chart(
         for name, content in contents.items()
         if name.startswith(prefix)
     }
-    left_out = (*chart.left_out, *manifests.crd_files(chart_files))
-    return bundles.build_bundle(chart.manifests, target, left_out=left_out, is_chart=True)
+    bundle = bundles.build_bundle(
+        chart.manifests, target, left_out=manifests.crd_files(chart_files), is_chart=True
+    )
+    return replace(bundle, notes=(*bundle.notes, *chart.skipped_hooks))

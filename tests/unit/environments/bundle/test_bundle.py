@@ -366,6 +366,6 @@ def test_an_account_of_the_bundle_may_be_used() -> None:
         written.deployment("web", pod), written.make_object("v1", "ServiceAccount", "worker")
     )
     foreign = written.make_object("example.org/v1", "ServiceAccount", "worker")
-    assert "ServiceAccount worker not found in the bundle" in str(
+    assert "ServiceAccount worker not found in the manifests" in str(
         _refused(written.deployment("web", pod), foreign)
     )

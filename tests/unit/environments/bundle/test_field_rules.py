@@ -100,6 +100,14 @@ def test_a_pod_may_not_leave_its_namespace(kind: str, path: str, pod: Object) ->
     assert _found(_workload(kind, pod), "own") == [f"{kind}/x {WORKLOADS[kind]}.{path}"]
 
 
+@pytest.mark.parametrize(("path", "pod"), PODS)
+def test_every_refused_field_has_a_remedy(path: str, pod: Object) -> None:
+    """Behind the cause, as a request."""
+    obj = written.deployment("x", pod)
+    [violation] = field_rules.field_violations(obj, frozenset({"own"}), written.CLUSTER_ACCESS)
+    assert violation.why.partition("; ")[2].startswith(("remove ", "add ", "use "))
+
+
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_a_plain_pod_breaks_no_rule(kind: str) -> None:
     """Neither does one that disables everything, or that has nulls."""

@@ -72,12 +72,14 @@ def test_hooks_that_never_run_are_left_out_and_named() -> None:
     for event in ("test", "pre-delete", "post-rollback", "test-success", "made-up"):
         obj = _hook("a", event)
         assert hooks.is_skipped(obj)
-        assert list(hooks.skipped_hooks(obj)) == [f"Job/a as a {event} hook"]
+        assert list(hooks.skipped_hooks(obj)) == [f"Job/a is not run as a {event} hook"]
     both = _hook("a", "pre-install,pre-delete")
     assert not hooks.is_skipped(both)
-    assert list(hooks.skipped_hooks(both)) == ["Job/a as a pre-delete hook"]
+    assert list(hooks.skipped_hooks(both)) == ["Job/a is not run as a pre-delete hook"]
     twice = list(hooks.skipped_hooks(_hook("a", "post-install,pre-install")))
-    assert twice == ["Job/a as a post-install hook (it runs as pre-install)"]
+    assert twice == [
+        "Job/a is not run as a post-install hook, because it runs as a pre-install hook"
+    ]
     plain = written.deployment()
     assert not hooks.is_skipped(plain)
     assert list(hooks.skipped_hooks(plain)) == []

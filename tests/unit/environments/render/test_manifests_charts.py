@@ -52,9 +52,9 @@ def test_objects_know_the_template_they_come_from() -> None:
     hook = objects["migrate"].hook
     assert hook is not None
     assert (hook.at_install, hook.at_upgrade) == ("postDeploy", "preDeploy")
-    assert chart.left_out == (
-        "Job/migrate as a pre-delete hook",
-        "Pod/smoke as a test hook",
+    assert chart.skipped_hooks == (
+        "Job/migrate is not run as a pre-delete hook",
+        "Pod/smoke is not run as a test hook",
     )
 
 
