@@ -202,7 +202,7 @@ class EnvironmentReconciler:
     async def _run_steps(self, context: EnvironmentContext) -> ReconcileReport:
         """Run the steps in order until one ends the run; the results of all of them."""
         generation = context.object["metadata"].get("generation") or 0
-        report = ReconcileReport(retry_at=_retry_request(context), generation=generation)
+        report = ReconcileReport(retry_at=context.retry_request, generation=generation)
         run = Run(context, self._memories[context.key], report)
         # Two slots instead of one: resolving and rendering in between write nothing, and may
         # take long.
@@ -324,15 +324,15 @@ class EnvironmentReconciler:
     def _is_refresh_requested(self, run: Run) -> bool:
         """Whether an annotation requests new commits at once; a retry also drops what is cached."""
         context, memory = run.context, run.memory
-        retry = _retry_request(context)
-        if _is_retried(context) and memory.retry != retry:
+        retry = context.retry_request
+        if context.is_retried and memory.retry != retry:
             # Once: the reconciles that follow until it is handled need the answers to this one.
             memory.retry = retry
             memory.content.rendering.last = None
             self._services.commits.forget(context.key)
             self._services.renderer.cancel(context.key)
         request = status.pending_request(context.status, status.object_annotations(context.object))
-        return request is not None or _is_retried(context)
+        return request is not None or context.is_retried
 
     async def _render(self, run: Run) -> ReconcileReport:
         """Step render: the objects to apply, from manifests or a chart."""
@@ -368,7 +368,7 @@ class EnvironmentReconciler:
     async def _apply(self, run: Run) -> ReconcileReport:
         """Steps preDeploy, prepare and workloads."""
         context, report, bundle = run.context, run.report, run.bundle
-        namespace, before, is_retried = report.namespace, report.revision, _is_retried(context)
+        namespace, before, is_retried = report.namespace, report.revision, context.is_retried
         memory = run.memory.content.applied
         if is_retried:
             await self._services.applier.restart_revision(namespace, context.owner, memory)
@@ -387,7 +387,7 @@ class EnvironmentReconciler:
         self._record_apply(context, applied)
         if applied.result is None and before.number != report.revision.number:
             self._metrics.record_rollout(
-                self._clock.monotonic() - run.resolved_at, _template_type(context)
+                self._clock.monotonic() - run.resolved_at, context.template_type
             )
         return _add_apply_results(report, applied, bundle)
 
@@ -422,7 +422,7 @@ class EnvironmentReconciler:
         )
         if state.revision.ready is not None and not context.status.get("serving"):
             created = parse_time(context.object["metadata"]["creationTimestamp"])
-            self._metrics.record_first_ready(created, now, _template_type(context))
+            self._metrics.record_first_ready(created, now, context.template_type)
         # `phase_context` stays: whether the revision *was* ready is the state before this check.
         return replace(report, revision=state.revision, events=events)
 
@@ -433,7 +433,7 @@ class EnvironmentReconciler:
             run.context.owner,
             run.bundle,
             run.memory.content.applied,
-            is_retried=_is_retried(run.context),
+            is_retried=run.context.is_retried,
         )
         self._record_apply(run.context, applied)
         return applied.result or rollout
@@ -459,18 +459,6 @@ def _initializing_outcome() -> Outcome:
     )
 
 
-def _retry_request(context: EnvironmentContext) -> str:
-    """The value of the retry annotation; empty if it is not set."""
-    annotations = context.object["metadata"].get("annotations") or {}
-    return str(annotations.get(environment.RETRY_ANNOTATION) or "")
-
-
-def _is_retried(context: EnvironmentContext) -> bool:
-    """Whether the retry annotation has a value that was not handled yet."""
-    request = _retry_request(context)
-    return bool(request) and request != context.status.get("lastHandledRetryAt")
-
-
 def _add_result(report: ReconcileReport, name: str, result: StepResult) -> ReconcileReport:
     return replace(report, results=(*report.results, (name, result)))
 
@@ -481,10 +469,6 @@ def _with_revision(
     was_degraded = context.status.get("phase") == "Degraded"
     phase_context = PhaseContext(was_ready=revision.ready is not None, was_degraded=was_degraded)
     return replace(report, revision=revision, phase_context=phase_context)
-
-
-def _template_type(context: EnvironmentContext) -> str:
-    return spec.select_template(context.project, context.environment).type
 
 
 def _hook_phases(report: ReconcileReport, bundle: Bundle) -> frozenset[HookPhase]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.environment import RETRY_ANNOTATION, Environment
 from windlass.api.kinds.project import Project
 from windlass.base.errors import Stalled
 from windlass.environments import phase, spec
@@ -59,6 +59,22 @@ class EnvironmentContext:
     def is_new(self) -> bool:
         """Whether no reconcile has reported a step or the phase Initializing yet."""
         return not self.status.get("steps") and self.status.get("phase") != "Initializing"
+
+    @property
+    def retry_request(self) -> str:
+        """The value of the retry annotation; empty if it is not set."""
+        annotations = self.object["metadata"].get("annotations") or {}
+        return str(annotations.get(RETRY_ANNOTATION) or "")
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether the retry annotation has a value that was not handled yet."""
+        request = self.retry_request
+        return bool(request) and request != self.status.get("lastHandledRetryAt")
+
+    @property
+    def template_type(self) -> str:
+        return spec.select_template(self.project, self.environment).type
 
 
 def check(

@@ -55,7 +55,7 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Key
 from windlass.objects.resources import API_SERVICES, CUSTOM_RESOURCE_DEFINITIONS
-from windlass.reverser import status, wiring
+from windlass.reverser import destination_status, wiring
 from windlass.reverser.destination import DestinationReconciler
 from windlass.reverser.event_queue import EventQueue
 from windlass.reverser.folder_reviews import FolderReviews
@@ -232,7 +232,7 @@ class Reverser:
                     field_manager=_STATUS_MANAGER,
                     recorder=recorder,
                     clock=clock,
-                    complete=status.complete_outcome,
+                    complete=destination_status.complete_outcome,
                 ),
                 on_result=self._metrics.observe_reconcile,
             )

@@ -21,16 +21,16 @@ from windlass.git.format import refs
 from windlass.git.format.objects import Person
 from windlass.git.format.refs import RefListing
 from windlass.objects.names import Key
-from windlass.reverser import status
+from windlass.reverser import destination_status
 from windlass.reverser.attribution.webhook_coverage import AttributionState
 from windlass.reverser.content import secret_redaction
+from windlass.reverser.destination_status import DestinationProgress, StreamCount
 from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.object_cache import ReverserCache, repository_key
 from windlass.reverser.publish import folder_claim, folder_opening
 from windlass.reverser.publish.folder import WriteTarget
 from windlass.reverser.repository import ReachableRepository, RepositoryReconciler
 from windlass.reverser.selection import reference_grants
-from windlass.reverser.status import DestinationProgress, StreamCount
 from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream import Stream
 from windlass.reverser.watch.stream_registry import StreamRegistry
@@ -130,7 +130,9 @@ class DestinationReconciler:
             # After a start its repository comes first; until then nothing has failed.
             repository = repository_key(destination)
             if self._repositories.is_unchecked(repository):
-                return status.destination_pending(f"waiting for GitRepoConfig {repository}")
+                return destination_status.destination_pending(
+                    f"waiting for GitRepoConfig {repository}"
+                )
             self._mirror.start_writing(self._target(destination))
             self._notify_worker(destination)
         except WindlassError:
@@ -140,7 +142,7 @@ class DestinationReconciler:
         progress = self._progress(key)
         self._update_metrics(key, progress)
         stored_status = msgspec.json.decode(raw).get("status") or {}
-        outcome = status.destination_outcome(
+        outcome = destination_status.destination_outcome(
             progress,
             runtime_status.status_conditions(stored_status),
             is_new=not stored_status.get("lastPush"),

@@ -11,10 +11,10 @@ from tests.support.reverser.destination_folder import DESTINATION, empty_folder
 from windlass.base.clock import SystemClock
 from windlass.objects.names import Key
 from windlass.reverser.destination import DestinationReconciler
+from windlass.reverser.destination_status import DestinationProgress
 from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish.file_update import FolderReview
 from windlass.reverser.publish.folder import Folder
-from windlass.reverser.status import DestinationProgress
 from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.telemetry.reverser import ReverserMetrics
 

@@ -11,16 +11,15 @@ import pytest
 from windlass.base.errors import Retryable, Stalled
 from windlass.objects.condition import Condition, Status
 from windlass.objects.names import GVR, Key
-from windlass.reverser import status
-from windlass.reverser import status as reverser_status
+from windlass.reverser import destination_status, status
 from windlass.reverser.attribution.webhook_coverage import AttributionState
+from windlass.reverser.destination_status import DestinationProgress, StreamCount
 from windlass.reverser.selection.rules import (
     RuleResolution,
     SelectedScope,
     Unresolved,
     operation_mask,
 )
-from windlass.reverser.status import DestinationProgress, StreamCount
 from windlass.runtime.controller import failure_outcome
 from windlass.runtime.outcome import Outcome, Verdict
 
@@ -86,7 +85,7 @@ def test_transient_errors_reconcile_and_permanent_ones_stall() -> None:
 
 def test_a_destination_without_rules_is_synced() -> None:
     """Nothing to do is done."""
-    outcome = reverser_status.destination_outcome(DestinationProgress(is_open=True))
+    outcome = destination_status.destination_outcome(DestinationProgress(is_open=True))
     assert _ready(outcome).status == "True"
     assert outcome.conditions[0].status == "True"
 
@@ -130,22 +129,22 @@ def test_synced_means_that_git_has_every_observed_change(
 ) -> None:
     """2.2: a destination for which changes wait is not synced."""
     progress = DestinationProgress(is_open=True, streams=StreamCount(total=2, synced=1), objects=5)
-    row = reverser_status.destination_outcome(replace(progress, **changes)).conditions[0]
+    row = destination_status.destination_outcome(replace(progress, **changes)).conditions[0]
     assert (row.status, row.reason, row.message) == (status, reason, message)
 
 
 def test_a_first_snapshot_is_reported_and_that_of_a_restart_is_not() -> None:
     """P11: what was synced before is not called unsynced because a process began."""
     seeding = DestinationProgress(is_open=True, first_sync_done=False, is_idle=False)
-    assert reverser_status.destination_outcome(seeding).transient
-    assert not reverser_status.destination_outcome(seeding, is_new=True).transient
+    assert destination_status.destination_outcome(seeding).transient
+    assert not destination_status.destination_outcome(seeding, is_new=True).transient
     behind = replace(seeding, first_sync_done=True, pending=1)
-    assert not reverser_status.destination_outcome(behind).transient
+    assert not destination_status.destination_outcome(behind).transient
 
 
 def test_a_destination_names_its_incomplete_scopes() -> None:
     """Scopes that could not be read are named."""
-    outcome = reverser_status.destination_outcome(
+    outcome = destination_status.destination_outcome(
         DestinationProgress(
             is_open=True,
             streams=StreamCount(total=2, synced=1, forbidden=1),
@@ -160,7 +159,7 @@ def test_a_destination_names_its_incomplete_scopes() -> None:
 def test_an_error_is_the_reason_of_ready() -> None:
     """Ready repeats the reason and message of the error."""
     error = Stalled("PushRejected", "the hook said no")
-    outcome = reverser_status.destination_outcome(DestinationProgress(is_open=True, error=error))
+    outcome = destination_status.destination_outcome(DestinationProgress(is_open=True, error=error))
     assert (_ready(outcome).status, _ready(outcome).reason) == ("False", "PushRejected")
     assert outcome.stalled
 
@@ -170,20 +169,20 @@ def test_a_destination_that_is_not_watched_is_not_synced() -> None:
     failed = failure_outcome(Stalled("AccessDenied", "not shared"))
     row = {"type": "Synced", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
     stored = {"status": {"conditions": [row]}}
-    (synced,) = status.complete_outcome(stored, failed).conditions
+    (synced,) = destination_status.complete_outcome(stored, failed).conditions
     assert (synced.type, synced.status, synced.reason) == ("Synced", "False", "AccessDenied")
-    assert status.complete_outcome({}, failed) == failed
-    pending = status.destination_pending("waiting")
-    assert status.complete_outcome(stored, pending) == pending
-    observed = status.destination_outcome(DestinationProgress(is_open=True))
-    assert status.complete_outcome(stored, observed) == observed
+    assert destination_status.complete_outcome({}, failed) == failed
+    pending = destination_status.destination_pending("waiting")
+    assert destination_status.complete_outcome(stored, pending) == pending
+    observed = destination_status.destination_outcome(DestinationProgress(is_open=True))
+    assert destination_status.complete_outcome(stored, observed) == observed
 
 
 def test_the_last_push_has_whole_seconds() -> None:
     """Status never moves without a push."""
     when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     progress = DestinationProgress(is_open=True, last_commit=_SHA, last_time=when, last_files=3)
-    assert reverser_status.destination_outcome(progress).fields["lastPush"] == {
+    assert destination_status.destination_outcome(progress).fields["lastPush"] == {
         "commit": _SHA,
         "time": "2026-01-02T03:04:05Z",
         "files": 3,
@@ -284,7 +283,7 @@ def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_or
 
 def _events(progress: DestinationProgress, *before: Condition, is_new: bool = False) -> list[str]:
     stored = (*before, _row("SecretsProtected", "True", "Redacted"))
-    report = reverser_status.destination_outcome(progress, stored, is_new=is_new)
+    report = destination_status.destination_outcome(progress, stored, is_new=is_new)
     return [notice.reason for notice in report.events]
 
 
@@ -298,7 +297,7 @@ def _row(type_: str, status: Status, reason: str) -> Condition:
 )
 def test_attribution_is_reported_from_the_start(reason: AttributionState, status: str) -> None:
     """2.2: Starting until records are complete, then Receiving, or NoAdmissionCalls."""
-    outcome = reverser_status.destination_outcome(
+    outcome = destination_status.destination_outcome(
         DestinationProgress(is_open=True, attributed=reason)
     )
     rows = [row for row in outcome.conditions if row.type == "Attributed"]
@@ -308,12 +307,12 @@ def test_attribution_is_reported_from_the_start(reason: AttributionState, status
 def test_a_start_without_changes_is_not_reported() -> None:
     """P11: a restart without a change writes no status; errors are still reported."""
     quiet = DestinationProgress(is_open=True, attributed="Starting", attribution_is_settling=True)
-    assert reverser_status.destination_outcome(quiet).transient
-    assert not reverser_status.destination_outcome(
+    assert destination_status.destination_outcome(quiet).transient
+    assert not destination_status.destination_outcome(
         replace(quiet, attribution_is_settling=False)
     ).transient
     troubled = replace(quiet, error=Stalled("PushRejected", "no"))
-    assert not reverser_status.destination_outcome(troubled).transient
+    assert not destination_status.destination_outcome(troubled).transient
 
 
 def test_events_of_attribution_are_transitions() -> None:
@@ -358,8 +357,10 @@ def test_a_remote_that_is_back_is_an_event() -> None:
 
 def test_redaction_is_reported_with_the_first_sync() -> None:
     """5.2: SecretsRedacted explains once how redacted files can be used, with the condition."""
-    first = reverser_status.destination_outcome(DestinationProgress())
+    first = destination_status.destination_outcome(DestinationProgress())
     (notice,) = first.events
     assert notice.reason == "SecretsRedacted"
     assert "cannot be applied" in notice.message
-    assert reverser_status.destination_outcome(DestinationProgress(), first.conditions).events == ()
+    assert (
+        destination_status.destination_outcome(DestinationProgress(), first.conditions).events == ()
+    )
