@@ -63,7 +63,11 @@ def _named(kind: str, name: str, api_version: str = "v1") -> dict[str, Any]:
 def _marked(name: str, uid: str) -> dict[str, Any]:
     document = _named("Namespace", name)
     document["metadata"] |= {
-        "labels": {NAMESPACE_TYPE: ENVIRONMENT_TYPE, ENVIRONMENT_UID: uid},
+        "labels": {
+            NAMESPACE_TYPE: ENVIRONMENT_TYPE,
+            ENVIRONMENT_UID: uid,
+            _LEVEL: "restricted",
+        },
         "annotations": {ENVIRONMENT_UID: uid},
     }
     return document
@@ -162,6 +166,23 @@ def test_only_labeled_namespaces_are_written(unlimited: BoundedOperator, namespa
     may_not(NAMESPACES, operator.merge(_namespace(own), _annotated("u-2")))
     may_not(NAMESPACES, operator.merge(_namespace(own), _labeled(**{_LEVEL: "privileged"})))
     may(operator.create(_named("ConfigMap", "windlass-inventory"), own))
+    may(operator.delete(_namespace(own)))
+
+
+@pytest.mark.scenario("E119")
+def test_no_namespace_without_a_pod_security_level(
+    unlimited: BoundedOperator, namespace: str
+) -> None:
+    """The operator makes no namespace that admits privileged pods, neither at once nor later."""
+    operator, own = unlimited.operator, f"{namespace}-e"
+    unbounded = _marked(own, "u-1")
+    del unbounded["metadata"]["labels"][_LEVEL]
+    may_not(NAMESPACES, operator.create(unbounded))
+    unlimited.environment(own)
+    may_not(NAMESPACES, operator.merge(_namespace(own), _labeled(**{_LEVEL: None})))
+    may(operator.merge(_namespace(own), _labeled(**{_LEVEL: "baseline"})))
+    may(unlimited.admin.merge(_namespace(own), _labeled(**{_LEVEL: None})))
+    may_not(NAMESPACES, operator.merge(_namespace(own), _labeled(a="b")))
     may(operator.delete(_namespace(own)))
 
 

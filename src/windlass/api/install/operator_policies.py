@@ -33,6 +33,7 @@ from windlass.api.install.operator_policy_bounds import (
 from windlass.objects.names import Object
 
 _POD_SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
+_LEVELS = ("baseline", "restricted")
 
 
 def policies_by_file(
@@ -68,7 +69,7 @@ def _operator_policy(installation: Installation, subjects: Sequence[Object]) -> 
             {
                 "expression": "!variables.isNamespace || variables.isOwnedNamespace",
                 "message": "the operator may only change namespaces that carry the uid of an "
-                "Environment; it must not change that uid or set a Pod Security level other than "
+                "Environment; it must not change that uid, and the Pod Security level must be "
                 "baseline or restricted",
             },
             {
@@ -95,7 +96,8 @@ def _namespace_variables() -> list[Object]:
             " && (request.operation == 'CREATE' || variables.oldUid != '')"
             " && (request.operation == 'DELETE' || variables.uid != '')"
             " && (request.operation != 'UPDATE' || variables.uid == variables.oldUid)"
-            " && variables.level != 'privileged'",
+            # A namespace without a level would admit privileged pods.
+            f" && (request.operation == 'DELETE' || variables.level in {cel_list(_LEVELS)})",
         ),
     ]
 
