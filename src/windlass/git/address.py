@@ -4,8 +4,8 @@ Loopback, link-local and metadata addresses, and the blocks that the settings ad
 unless the settings list the host, so that no repository URL reaches services of this machine. The
 API server is refused with its port, whatever is listed. The child is pinned to the addresses that
 passed, so a DNS answer that changes in between has no effect. A refused address, a name without an
-answer and a server that cannot be reached have one message: the author of a URL must not learn
-from it what listens where.
+answer and a server that cannot be reached have one reason and one message: the author of a URL must
+not learn from them what listens where. The log tells which it was.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ import ipaddress
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
+import structlog
+
 from windlass.git.errors import GitError
 from windlass.git.format import failures
 from windlass.git.settings import GitSettings
+
+_log = structlog.get_logger(__name__)
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -44,7 +48,8 @@ async def resolve(host: str, port: int, settings: GitSettings) -> tuple[str, ...
     if not settings.allows_any_address(bare, port):
         refused |= any(_is_refused(text, settings) for text in addresses)
     if refused:
-        raise GitError("AddressRefused", failures.unreachable_message(bare, port))
+        _log.debug("git server address refused", host=bare, port=port, addresses=resolved)
+        raise GitError("Unavailable", failures.unreachable_message(bare, port))
     return resolved
 
 

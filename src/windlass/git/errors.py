@@ -24,7 +24,6 @@ REASONS = frozenset(
         "Unavailable",
         "DiskFull",
         "UnsupportedObjectFormat",
-        "AddressRefused",
         "StoreCorrupt",
         "PathOccupied",
     }

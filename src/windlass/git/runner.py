@@ -159,8 +159,7 @@ class Git:
                     sink=sink,
                 )
             except TimeoutError as error:
-                text = f"git {command} timed out after {deadline_seconds:g} s"
-                raise GitError("Timeout", text) from error
+                raise _timed_out(command, deadline_seconds, remote) from error
             except FileNotFoundError as error:
                 raise GitError("Corrupt", "the directory of the git store is missing") from error
             return _completed(command, ended, remote, credentials)
@@ -261,6 +260,21 @@ def _location(cwd: Path | None) -> dict[str, str]:
     return {"GIT_DIR": str(cwd)} if cwd is not None else {}
 
 
+def _timed_out(command: str, seconds: float, remote: Remote | None) -> GitError:
+    text = f"git {command} timed out after {seconds:g} s"
+    if remote is not None and command == "ls-remote":
+        # A port that is open and silent reads like a closed one.
+        return _unreachable(remote, text)
+    return GitError("Timeout", text)
+
+
+def _unreachable(remote: Remote, cause: str) -> GitError:
+    """One error for every cause: the author of the URL must not learn which ports are open."""
+    _log.debug("git server unreachable", host=remote.host, port=remote.port, cause=cause)
+    message = failures.unreachable_message(remote.host.strip("[]"), remote.port)
+    return GitError("Unavailable", message)
+
+
 def _completed(
     command: str, ended: process.Ended, remote: Remote | None, credentials: Credentials
 ) -> Completed:
@@ -272,9 +286,7 @@ def _completed(
     reason = failures.failure_reason(stderr, ended.stdout.decode("utf-8", "replace"))
     text = failures.readable_stderr(stderr) or f"exit status {ended.returncode}"
     if remote is not None and reason == "Unavailable" and failures.is_unreachable(text):
-        # The log may contain the cause; the author of the URL must not learn which ports are open.
-        _log.debug("git server unreachable", host=remote.host, port=remote.port, cause=text)
-        raise GitError(reason, failures.unreachable_message(remote.host.strip("[]"), remote.port))
+        raise _unreachable(remote, text)
     if reason == "HostKeyMismatch" and remote is not None:
         expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
         raise GitError(reason, failures.host_key_message(remote.host, expected, stderr))

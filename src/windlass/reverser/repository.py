@@ -292,12 +292,8 @@ class RepositoryReconciler:
             self._on_change(key)
 
 
-# Git errors that only a change of the spec can fix, and the reason reported for each.
-_STALLED_REASONS = {
-    "HostKeyMismatch": "HostKeyMismatch",
-    "UnsupportedObjectFormat": "UnsupportedObjectFormat",
-    "AddressRefused": "InsecureTransport",
-}
+_STALLED_REASONS = frozenset({"HostKeyMismatch", "UnsupportedObjectFormat"})
+"""Reasons of git that only a change of the spec can fix."""
 
 
 def _translate_git_error(error: GitError, spec: GitRepoConfigSpec, remote: Remote) -> WindlassError:
@@ -305,7 +301,7 @@ def _translate_git_error(error: GitError, spec: GitRepoConfigSpec, remote: Remot
     if error.reason == "HostKeyUnknown":
         return Stalled(error.reason, _host_key_remedy(spec, remote))
     if error.reason in _STALLED_REASONS:
-        return Stalled(_STALLED_REASONS[error.reason], error.message)
+        return Stalled(error.reason, error.message)
     return Retryable("ConnectionFailed", f"{error.reason}: {error.message}")
 
 

@@ -109,7 +109,7 @@ async def test_loopback_needs_a_listed_host(tmp_path: Path) -> None:
     git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
     with pytest.raises(GitError) as caught:
         await list_refs(git, Remote.parse("https://localhost:1/a"))
-    assert caught.value.reason == "AddressRefused"
+    assert caught.value.reason == "Unavailable"
 
 
 async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
@@ -121,9 +121,10 @@ async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
         assert (await list_refs(git, served.remote("a"))).tip("main")
 
 
+@pytest.mark.scenario("S18")
 @pytest.mark.parametrize("scheme", ["http", "https", "ssh"])
 async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> None:
-    """A closed port, one that hangs up, one of another service and a refused one read alike."""
+    """A closed, silent, foreign or refused port, and one that hangs up, have one error."""
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -133,21 +134,31 @@ async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> Non
         await reader.read(1)
         writer.close()
 
-    async def error_message(port: int, **changes: object) -> str:
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def listing_error(port: int, **changes: object) -> tuple[str, str]:
         git = Git(git_settings(tmp_path, **changes))
         own = Credentials(ssh_key=_ssh_key(), host_key_verification=False)
         with pytest.raises(GitError) as caught:
             await list_refs(git, Remote.parse(f"{scheme}://127.0.0.1:{port}/a"), own)
-        return caught.value.message.replace(f":{port}", ":PORT")
+        return caught.value.reason, caught.value.message.replace(f":{port}", ":PORT")
 
     async with (
         await asyncio.start_server(hang_up, "127.0.0.1", 0) as ending,
         await asyncio.start_server(speak, "127.0.0.1", 0) as speaking,
+        await asyncio.start_server(stay_silent, "127.0.0.1", 0) as quiet,
     ):
         ports = [server.sockets[0].getsockname()[1] for server in (ending, speaking)]
-        messages = {await error_message(port) for port in (1, *ports)}
-        messages.add(await error_message(ports[0], api_server=("127.0.0.1", ports[0])))
-    [message] = messages
+        errors = {await listing_error(port) for port in (1, *ports)}
+        errors.add(await listing_error(ports[0], api_server=("127.0.0.1", ports[0])))
+        silent = quiet.sockets[0].getsockname()[1]
+        errors.add(await listing_error(silent, list_timeout_seconds=1.0))
+        speed = {"low_speed_seconds": 1, "connect_timeout_seconds": 1, "list_timeout_seconds": 4.0}
+        errors.add(await listing_error(silent, **speed))
+    [(reason, message)] = errors
+    assert reason == "Unavailable"
     assert message.startswith("git server 127.0.0.1:PORT cannot be reached")
 
 
@@ -218,6 +229,7 @@ async def test_unverified_tls_sends_nothing(
         assert served.server.requests == []
 
 
+@pytest.mark.scenario("S17")
 @pytest.mark.parametrize(
     ("version", "negotiated"),
     [

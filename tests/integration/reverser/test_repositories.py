@@ -97,7 +97,8 @@ def test_a_url_of_the_api_server_is_refused(
 ) -> None:
     """Nothing is sent to the API server, and the status does not reveal it."""
     _repository(mirrored, repoUrl=f"{cluster.server}/api/v1/secrets.git")
-    ready = mirrored.await_condition("gitrepoconfig", "repo", "InsecureTransport")
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
+    assert ": Unavailable: git server " in ready["message"]
     assert (
         "cannot be reached: it does not answer, or its address is not allowed" in (ready["message"])
     )

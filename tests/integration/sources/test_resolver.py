@@ -240,7 +240,7 @@ async def test_a_failure_is_cached_briefly(harness: ResolverHarness) -> None:
 
 
 async def test_causes_of_a_remote(harness: ResolverHarness, tmp_path: Path) -> None:
-    """Missing repository, wrong password, redirect, blocked transport."""
+    """Missing repository, wrong password, redirect, transport that is not allowed."""
     await _expect(harness.resolver, harness.served.remote("ghost"), "RepoNotFound")
     harness.served.server.faults.set(GitFault("refuse-auth"))
     await _expect(harness.resolver, harness.served.remote("a"), "AuthFailed")
@@ -249,7 +249,22 @@ async def test_causes_of_a_remote(harness: ResolverHarness, tmp_path: Path) -> N
     strict = GitService(git_settings(tmp_path, insecure_hosts=frozenset()), clock=SystemClock())
     blocked = Resolver(strict, tmp_path / "other", SystemClock())
     await _expect(blocked, harness.served.remote("a"), "HostBlocked")
-    await _expect(blocked, Remote.parse("https://localhost:1/a"), "HostBlocked")
+
+
+async def test_a_refused_address_reads_like_one_without_a_server(
+    harness: ResolverHarness, tmp_path: Path
+) -> None:
+    """Reason, message and retry are those of a server that does not answer."""
+    strict = GitService(git_settings(tmp_path, insecure_hosts=frozenset()), clock=SystemClock())
+    refusing = Resolver(strict, tmp_path / "other", SystemClock())
+    remote = Remote.parse("https://127.0.0.1:1/a")
+    errors = []
+    for resolver in (harness.resolver, refusing):
+        with pytest.raises(Retryable) as caught:
+            await resolver.resolve(remote, ANONYMOUS, "main", max_age_seconds=0)
+        errors.append((caught.value.reason, caught.value.message, caught.value.after))
+    assert errors[0] == errors[1]
+    assert errors[0][0] == "Unavailable"
 
 
 async def _expect(resolver: Resolver, remote: Remote, reason: str) -> None:

@@ -30,7 +30,7 @@ async def test_local_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, wher
     _answers(monkeypatch, "93.184.216.34", where)
     with pytest.raises(GitError) as caught:
         await address.resolve("host", 443, GitSettings())
-    assert caught.value.reason == "AddressRefused"
+    assert caught.value.reason == "Unavailable"
     listed = GitSettings(local_hosts=frozenset({"host"}))
     assert where in await address.resolve("host", 443, listed)
 
@@ -55,7 +55,7 @@ async def test_settings_refuse_further_addresses(
     settings = GitSettings(refused_cidrs=("10.0.0.0/8", "fd00::/8"))
     with pytest.raises(GitError) as caught:
         await address.resolve("host", 443, settings)
-    assert caught.value.reason == "AddressRefused"
+    assert caught.value.reason == "Unavailable"
     listed = dataclasses.replace(settings, local_hosts=frozenset({"host:443"}))
     assert await address.resolve("host", 443, listed) == (where,)
 
@@ -68,7 +68,7 @@ async def test_the_api_server_is_refused_with_its_port(monkeypatch: pytest.Monke
     )
     with pytest.raises(GitError) as caught:
         await address.resolve("host", 443, settings)
-    assert caught.value.reason == "AddressRefused"
+    assert caught.value.reason == "Unavailable"
     assert await address.resolve("host", 8443, settings) == ("10.96.0.1",)
 
 

@@ -23,7 +23,6 @@ def test_every_git_reason_becomes_a_cause() -> None:
     ("reason", "message", "expected"),
     [
         ("NotFound", "", "RepoNotFound"),
-        ("AddressRefused", "", "HostBlocked"),
         ("StoreCorrupt", "", "Corrupt"),
         ("DiskFull", "", "Unavailable"),
         ("Unavailable", "SSL certificate problem: self-signed certificate", "TLSFailed"),

@@ -81,7 +81,8 @@ _UNREACHABLE = (
     r"|no route to host|network is unreachable|empty reply|operation timed out|http/0\.9"
     r"|(recv|send) failure|unexpected tls packet|wrong version number|unexpected eof"
     r"|ssl_error_syscall|(non-properly|improperly) terminated|ssh: connect to host"
-    r"|kex_exchange_identification|banner exchange|connection closed by"
+    r"|kex_exchange_identification|banner exchange|connection closed by|operation too slow"
+    r"|connection timeout"
 )
 _REFUSAL = (
     r"remote rejected|hook declined|protected branch|quota|exceeds|pre-receive|not permitted"
@@ -168,7 +169,6 @@ NEEDS_A_PERSON = frozenset(
 
 _NAMES = {
     "NotFound": "RepoNotFound",
-    "AddressRefused": "HostBlocked",
     "InsecureTransport": "HostBlocked",
     "StoreCorrupt": "Corrupt",
     "SecretMalformed": "AuthFailed",
