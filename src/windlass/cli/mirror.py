@@ -13,7 +13,9 @@ from windlass.objects.names import format_count
 from windlass.objects.resources import NAMESPACES
 
 if TYPE_CHECKING:
+    from windlass.app.settings_forms import Text
     from windlass.kube.api import Api
+    from windlass.reverser.content.clean_object import ObjectReader
     from windlass.reverser.dump import DumpDiff, DumpSelection
 
 
@@ -36,6 +38,18 @@ def mirror(
     include_owned: Annotated[
         bool, typer.Option("--include-owned", help="Include objects owned by a controller.")
     ] = False,
+    sensitive_resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="[group/]resource whose values are redacted like those of Secrets; repeatable."
+        ),
+    ] = None,
+    sensitive_annotation_allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Annotation prefix that stays readable on Secrets and sensitive types; repeatable."
+        ),
+    ] = None,
     noise_filter: Annotated[bool, typer.Option(help="Skip system-generated objects.")] = True,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete files whose object no longer exists.")
@@ -50,8 +64,11 @@ def mirror(
     """Write every selected object as one clean YAML file; values of Secrets are redacted."""
     import asyncio
 
+    from windlass.app import settings_forms as forms
     from windlass.base import redaction
     from windlass.base.errors import WindlassError
+    from windlass.reverser.content import secret_redaction
+    from windlass.reverser.content.clean_object import ObjectReader
     from windlass.reverser.dump import DumpSelection
 
     if not once:
@@ -67,6 +84,17 @@ def mirror(
         watch_all=preset == "all",
         include_owned=include_owned,
     )
+    sensitive = _read_list(forms.RESOURCE, sensitive_resource, "--sensitive-resource")
+    readable = _read_list(
+        forms.ANNOTATION_PREFIX, sensitive_annotation_allow, "--sensitive-annotation-allow"
+    )
+    salt = _salt()
+    reader = ObjectReader(
+        secret_redaction.derive_digest_key(salt),
+        frozenset(sensitive),
+        noise_filter=noise_filter,
+        readable_annotations=readable,
+    )
     try:
         diff = asyncio.run(
             _run_dump(
@@ -74,7 +102,8 @@ def mirror(
                 to,
                 kubeconfig,
                 context,
-                noise_filter=noise_filter,
+                reader=reader,
+                salt=salt,
                 writes=not dry_run,
                 prunes=prune,
             )
@@ -93,13 +122,25 @@ def mirror(
         sys.exit(2)
 
 
+def _read_list(form: Text, texts: list[str] | None, flag: str) -> tuple[str, ...]:
+    """The values of a repeatable flag, checked as the setting of the same name."""
+    from windlass.app import settings_forms as forms
+    from windlass.base.errors import WindlassError
+
+    try:
+        return forms.Several(form).read(",".join(texts or ()))
+    except ValueError as error:
+        raise WindlassError("Usage", f"{flag}: {error} is not {form.expected}") from error
+
+
 async def _run_dump(
     selection: DumpSelection,
     to: Path,
     kubeconfig: Path | None,
     context: str | None,
     *,
-    noise_filter: bool,
+    reader: ObjectReader,
+    salt: bytes,
     writes: bool,
     prunes: bool,
 ) -> DumpDiff:
@@ -108,18 +149,14 @@ async def _run_dump(
     from windlass.kube.api import Api
     from windlass.kube.connection import Connection
     from windlass.reverser.content import secret_redaction
-    from windlass.reverser.content.clean_object import ObjectReader
     from windlass.reverser.dump import DESTINATION, Dump
 
-    salt = _salt()
     async with Connection.open(kubeconfig=kubeconfig, context=context) as connection:
         api = Api(connection)
         dump = Dump(
             api,
             SafeDirectory(to),
-            ObjectReader(
-                secret_redaction.derive_digest_key(salt), frozenset(), noise_filter=noise_filter
-            ),
+            reader,
             salt=secret_redaction.derive_destination_salt(salt, DESTINATION),
             cluster_uid=await _cluster_uid(api, connection.server),
             writes=writes,

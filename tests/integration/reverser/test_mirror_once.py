@@ -14,6 +14,7 @@ import pytest
 from tests.support.kube.watch_proxy import WatchProxy
 from tests.support.processes import windlass_command
 from tests.support.reverser.api_users import ApiUser
+from windlass.api.install import webhook
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
@@ -33,14 +34,21 @@ class Dumper:
         self.admin = ApiUser(self.cluster, "admin", self.namespace)
 
     def run(self, *flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return self.dump(
+            f"--namespace={self.namespace}",
+            "--include=configmaps",
+            "--include=secrets",
+            *flags,
+            kubeconfig=kubeconfig,
+        )
+
+    def dump(self, *flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the command with these flags alone."""
         arguments = [
             "mirror",
             "--once",
             f"--to={self.directory}",
-            f"--namespace={self.namespace}",
             f"--kubeconfig={kubeconfig or self.cluster.admin_kubeconfig}",
-            "--include=configmaps",
-            "--include=secrets",
             *flags,
         ]
         return windlass_command.run(arguments, {"HOME": str(self.home), "PATH": os.environ["PATH"]})
@@ -171,3 +179,45 @@ def test_unreadable_types_are_reported_and_the_rest_is_written(dumper: Dumper) -
     assert "secrets" in lines[0]
     assert "forbidden" in lines[0].lower()
     assert f"v1/configmaps/{dumper.namespace}/one.yaml" in dumper.files()
+
+
+def test_the_secret_path_of_a_webhook_is_not_dumped(dumper: Dumper) -> None:
+    """The webhook configuration of any release is shown, without the path that proves a caller."""
+    name, secret = f"{dumper.namespace}-windlass", "0123456789abcdef0123456789abcdef"
+    made = webhook.webhook_configuration(dumper.namespace, dumper.namespace, b"", None)
+    made["metadata"]["name"] = name
+    made["webhooks"][0]["rules"][0]["apiGroups"] = ["windlass.invalid"]
+    made["webhooks"][0]["clientConfig"]["service"]["path"] = webhook.PATH_PREFIX + secret
+    types = "admissionregistration.k8s.io/validatingwebhookconfigurations"
+    dumper.admin.apply(made)
+    try:
+        done = dumper.dump(f"--include={types}")
+    finally:
+        path = dumper.admin.path("validatingwebhookconfiguration", name)
+        dumper.admin.request("DELETE", path)
+    assert done.returncode == 0, done.stderr
+    files = dumper.files()
+    [dumped] = [content for path, content in files.items() if path.endswith(f"/{name}.yaml")]
+    assert f"namespace: {dumper.namespace}" in dumped
+    assert not [path for path, content in files.items() if webhook.PATH_PREFIX in content]
+
+
+def test_sensitive_types_are_dumped_as_digests(dumper: Dumper) -> None:
+    """Types that the operator redacts by its settings are redacted by the same flags."""
+    metadata = {
+        "name": "door",
+        "namespace": dumper.namespace,
+        "annotations": {"example.org/team": "blue", "example.com/copy": "canary-7071"},
+    }
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    dumper.admin.apply({**config_map, "data": {"password": "canary-7070"}})
+    flags = ("--sensitive-resource=configmaps", "--sensitive-annotation-allow=example.org/")
+    done = dumper.run(*flags)
+    assert done.returncode == 0, done.stderr
+    dumped = dumper.files()[f"v1/configmaps/{dumper.namespace}/door.yaml"]
+    assert "canary" not in dumped
+    assert "password: REDACTED(hmac:" in dumped
+    assert "example.org/team: blue" in dumped
+    wrong = dumper.run("--sensitive-resource=Config/Maps!")
+    assert wrong.returncode == 1
+    assert "--sensitive-resource: Config/Maps! is not a plural resource" in wrong.stderr

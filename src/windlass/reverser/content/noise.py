@@ -47,6 +47,7 @@ _MANAGED_BY = "ipaddress.kubernetes.io/managed-by"
 _IP_ALLOCATOR = "ipallocator.k8s.io"
 _HELM_NAME = re.compile(r"sh\.helm\.release\.v1\..+\.v[0-9]+")
 _AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+_AUTOMANAGED_VALUES = ("onstart", "true")
 _CONFIG_MAPS = {
     "kube-root-ca.crt": "ClusterCA",
     "openshift-service-ca.crt": "ClusterCA",
@@ -105,7 +106,11 @@ def _service(obj: Object, metadata: Object) -> str | None:
 
 
 def _api_service(obj: Object, metadata: Object) -> str | None:
-    return "Automanaged" if _AUTOMANAGED in (metadata.get("labels") or {}) else None
+    spec = obj.get("spec") or {}
+    # One with a backend of its own is somebody's, whatever its label says.
+    has_backend = not isinstance(spec, dict) or spec.get("service") is not None
+    value = (metadata.get("labels") or {}).get(_AUTOMANAGED)
+    return "Automanaged" if value in _AUTOMANAGED_VALUES and not has_backend else None
 
 
 def _ip_address(obj: Object, metadata: Object) -> str | None:

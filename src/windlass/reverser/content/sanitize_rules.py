@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from windlass.api.install import webhook
 from windlass.objects.names import JSON, Object
 
 CONTROL_PLANE_MANAGERS = frozenset(
@@ -242,6 +243,24 @@ def _cluster_role(result: Object, metadata: Object) -> None:
         result.pop("rules", None)
 
 
+def _validating_webhooks(result: Object, metadata: Object) -> None:
+    webhooks = result.get("webhooks")
+    if isinstance(webhooks, list):
+        result["webhooks"] = [_without_secret_path(item) for item in webhooks]
+
+
+def _without_secret_path(item: JSON) -> JSON:
+    """The webhook of any windlass as it was installed: the operator fills in the secret path."""
+    client = item.get("clientConfig") if isinstance(item, dict) else None
+    if not isinstance(client, dict) or item.get("name") != webhook.WEBHOOK_NAME:
+        return item
+    client = dict(client)
+    _drop(client, "service", "path")
+    if isinstance(client.get("url"), str):
+        client["url"] = client["url"].partition(webhook.PATH_PREFIX)[0]
+    return item | {"clientConfig": client}
+
+
 _RULES: dict[GroupKind, Callable[[Object, Object], None]] = {
     ("", "Service"): _service,
     _PVC: _persistent_volume_claim,
@@ -252,4 +271,5 @@ _RULES: dict[GroupKind, Callable[[Object, Object], None]] = {
     ("", "Pod"): _pod,
     _JOB: _job,
     ("rbac.authorization.k8s.io", "ClusterRole"): _cluster_role,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _validating_webhooks,
 }

@@ -75,6 +75,35 @@ def live_object(kind: str, name: str, group: str = "", **more: Any) -> dict[str,
             ),
             "Automanaged",
         ),
+        (
+            live_object(
+                "APIService",
+                "v1.example.org",
+                group="apiregistration.k8s.io",
+                labels={"kube-aggregator.kubernetes.io/automanaged": "true"},
+                spec={"group": "example.org"},
+            ),
+            "Automanaged",
+        ),
+        (
+            live_object(
+                "APIService",
+                "v1.example.org",
+                group="apiregistration.k8s.io",
+                labels={"kube-aggregator.kubernetes.io/automanaged": "true"},
+                spec={"service": {"name": "mine", "namespace": "default"}},
+            ),
+            None,
+        ),
+        (
+            live_object(
+                "APIService",
+                "v1.apps",
+                group="apiregistration.k8s.io",
+                labels={"kube-aggregator.kubernetes.io/automanaged": "yes"},
+            ),
+            None,
+        ),
         (live_object("Endpoints", "e", annotations=LEADER), "LeaderRecord"),
         (live_object("ConfigMap", "e", annotations=LEADER), "LeaderRecord"),
         (

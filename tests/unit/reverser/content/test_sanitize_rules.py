@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from windlass.api.install import webhook
 from windlass.objects import yaml_emitter, yaml_reader
 from windlass.reverser.content import sanitize
 
@@ -250,3 +251,30 @@ def test_custom_kind_named_service_is_no_service() -> None:
     """Group and kind count together."""
     obj = live("services") | {"apiVersion": "mirror.example.org/v1"}
     assert sanitize.sanitize_object(obj)["spec"] == obj["spec"]
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "cleaned"),
+    [
+        (
+            webhook.WEBHOOK_NAME,
+            {"service": {"name": "a", "path": f"{webhook.PATH_PREFIX}0a"}, "caBundle": "x"},
+            {"service": {"name": "a"}, "caBundle": "x"},
+        ),
+        (
+            webhook.WEBHOOK_NAME,
+            {"url": f"https://127.0.0.1:9{webhook.PATH_PREFIX}0a"},
+            {"url": "https://127.0.0.1:9"},
+        ),
+        ("a.example.org", {"service": {"path": "/a"}}, {"service": {"path": "/a"}}),
+    ],
+)
+def test_the_path_of_our_webhook_stays_secret(name: str, client: object, cleaned: object) -> None:
+    """What the operator fills in to know the API server is left out; other webhooks keep paths."""
+    obj = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "a"},
+        "webhooks": [{"name": name, "clientConfig": client}],
+    }
+    assert sanitize.sanitize_object(obj)["webhooks"] == [{"name": name, "clientConfig": cleaned}]
