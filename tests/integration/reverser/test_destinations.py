@@ -167,6 +167,30 @@ def test_a_folder_of_another_cluster_is_not_written_until_taken_over(
     assert f"destination: {mirrored.namespace}/destination" in ours
 
 
+@pytest.mark.scenario("A15")
+def test_no_annotation_takes_the_folder_of_another_namespace(
+    mirrored: MirroredNamespace, team: ApiUser
+) -> None:
+    """A guest of the repository who names the live holder is refused, and the holder writes on."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured(
+        {"resources": ["configmaps"]}, repository={"allowedNamespaces": [team.namespace]}
+    )
+    eventually(mirrored.files, "the file of the holder")
+    claim = f"main:{mirrored.folder}/.windlass-claim"
+    before = mirrored.git("show", claim)
+    [cluster] = [row.split()[1] for row in before.splitlines() if row.startswith("cluster:")]
+    guest = _move_to_namespace(team.namespace, mirrored.git_destination(), "guest")
+    guest["spec"]["repoRef"]["namespace"] = mirrored.namespace
+    holder = f"{mirrored.namespace}/destination@{cluster}"
+    guest["metadata"]["annotations"] = {"windlass.dev/takeover": holder}
+    team.apply(guest)
+    _await(team, "gitdestination", "guest", "OverlappingBaseFolder")
+    mirrored.admin.apply(mirrored.config_map("later", a="1"))
+    eventually(lambda: len(mirrored.files()) == 2, "a later change of the holder")
+    assert mirrored.git("show", claim) == before
+
+
 @pytest.mark.scenario("A16")
 def test_a_moved_destination_leaves_its_old_folder(mirrored: MirroredNamespace) -> None:
     """The new folder is complete, the old one is byte for byte what it was."""

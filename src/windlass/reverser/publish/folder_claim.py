@@ -1,12 +1,15 @@
 """The claim file of a folder, and which of several destinations keeps a folder.
 
-| Claim in the folder                                  | Verdict       |
-|------------------------------------------------------|---------------|
-| none                                                 | Unclaimed     |
-| this cluster, this destination                       | OwnClaim      |
-| this cluster, a destination that no longer exists    | ClaimTakeover |
-| any other holder, named by the take-over annotation  | ClaimTakeover |
-| any other holder                                     | ForeignClaim  |
+| Claim in the folder                                               | Verdict       |
+|-------------------------------------------------------------------|---------------|
+| none                                                              | Unclaimed     |
+| this cluster, this destination                                    | OwnClaim      |
+| this cluster, a destination that no longer exists                 | ClaimTakeover |
+| this cluster, a destination of another namespace                  | ForeignClaim  |
+| any other holder, named by the take-over annotation               | ClaimTakeover |
+| any other holder                                                  | ForeignClaim  |
+
+The annotation is the word of one tenant, so it takes nothing from another tenant's destination.
 
 `existing_destinations` must be the complete list: a destination missing from a cache that is not
 synced would lose its folder. A claim that cannot be parsed is refused, never overwritten.
@@ -17,7 +20,7 @@ alone, so it is the same after a restart:
 
 | Of two destinations                          | Keeps the folder                    |
 |----------------------------------------------|-------------------------------------|
-| only one has a take-over annotation          | that one                            |
+| one namespace, only one takes a folder over  | that one                            |
 | only one has its claim in Git                | that one                            |
 | both have the same or nothing, one namespace | the older one, then the first name  |
 | both have nothing, two namespaces            | both, until one of them has a claim |
@@ -58,6 +61,11 @@ class FolderClaim:
     destination: str
     emitter: str = EMITTER
     layout: str = SEED_LAYOUT
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the destination."""
+        return self.destination.partition("/")[0]
 
     @property
     def holder(self) -> str:
@@ -148,12 +156,24 @@ def judge_claim(
     abandoned = (
         existing.cluster == ours.cluster and existing.destination not in existing_destinations
     )
-    if abandoned or takeover == existing.holder:
+    may_take_over = existing.cluster != ours.cluster or existing.namespace == ours.namespace
+    if abandoned or (may_take_over and takeover == existing.holder):
         return ClaimTakeover(existing)
     return ForeignClaim(
         f"folder is claimed by GitDestination {existing.destination} of cluster "
-        f"{existing.cluster}; choose another baseFolder, or annotate this GitDestination with "
-        f"{TAKEOVER_ANNOTATION}: {existing.holder} to take it over"
+        f"{existing.cluster}; choose another baseFolder, or {_remedy(existing, may_take_over)}"
+    )
+
+
+def _remedy(existing: FolderClaim, may_take_over: bool) -> str:
+    if may_take_over:
+        return (
+            f"annotate this GitDestination with {TAKEOVER_ANNOTATION}: {existing.holder} "
+            "to take it over"
+        )
+    return (
+        "have that GitDestination deleted; if it writes to another folder now, delete "
+        f"{FILE_NAME} of this folder in Git"
     )
 
 
@@ -176,13 +196,19 @@ class FolderContender:
 
     def loses_to(self, other: FolderContender) -> bool:
         """Whether `other` keeps the folder, by the table above."""
-        if self.strength != other.strength:
-            return self.strength < other.strength
         other_namespace = self.destination.namespace != other.destination.namespace
+        mine, theirs = (each._strength(other_namespace) for each in (self, other))
+        if mine != theirs:
+            return mine < theirs
         # Else a destination that never pushed could block another tenant's folder.
-        if other_namespace and self.strength == ClaimStrength.NONE:
+        if other_namespace and mine == ClaimStrength.NONE:
             return False
         return other.seniority < self.seniority
+
+    def _strength(self, other_namespace: bool) -> ClaimStrength:
+        """The strength against a contender; a take-over is not a claim in Git yet."""
+        is_annotation = self.strength == ClaimStrength.TAKEOVER
+        return ClaimStrength.NONE if other_namespace and is_annotation else self.strength
 
     @property
     def seniority(self) -> tuple[str, str]:

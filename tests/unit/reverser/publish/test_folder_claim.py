@@ -99,6 +99,22 @@ def test_folder_of_another_is_foreign_until_named(found: FolderClaim) -> None:
     assert named == ClaimTakeover(found)
 
 
+def test_a_folder_of_another_namespace_cannot_be_taken_over() -> None:
+    """An annotation on one's own destination does not beat the claim of another tenant."""
+    found = FolderClaim("uid-1", "other/prod")
+    existing = frozenset(["team/prod", "other/prod"])
+    verdict = folder_claim.judge_claim(
+        found, OURS, existing_destinations=existing, takeover=found.holder
+    )
+    assert isinstance(verdict, ForeignClaim)
+    assert "takeover" not in verdict.message
+    assert "have that GitDestination deleted" in verdict.message
+    gone = folder_claim.judge_claim(
+        found, OURS, existing_destinations=frozenset(["team/prod"]), takeover=found.holder
+    )
+    assert gone == ClaimTakeover(found)
+
+
 def test_destinations_of_another_cluster_are_not_ours_to_miss() -> None:
     """That we do not know a destination of another cluster proves nothing."""
     found = FolderClaim("uid-2", "team/gone")

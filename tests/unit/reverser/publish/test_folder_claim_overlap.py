@@ -55,6 +55,14 @@ def test_a_takeover_annotation_wins() -> None:
     assert holder.loses_to(taker)
 
 
+def test_a_takeover_annotation_beats_no_claim_of_another_namespace() -> None:
+    """SNP-11: between namespaces only a claim in Git decides."""
+    taker = FolderContender(Key("evil", "a"), "a", "2020-01-01", ClaimStrength.TAKEOVER)
+    holder = _contender("mine", title=ClaimStrength.CLAIM)
+    assert taker.loses_to(holder)
+    assert not holder.loses_to(taker)
+
+
 def test_exactly_one_of_two_contenders_keeps_the_folder() -> None:
     """Two destinations never both yield, and never both keep."""
     contenders = [
