@@ -405,17 +405,45 @@ def _owner() -> dict[str, str]:
 
 
 @pytest.mark.scenario("E119")
-def test_of_the_webhook_configuration_only_the_address_may_change(
+@pytest.mark.parametrize(
+    ("client", "allowed", "refused"),
+    [
+        (
+            {"url": "https://127.0.0.1:9/x"},
+            [{"url": "https://127.0.0.1:9/y"}],
+            [
+                {"url": "https://127.0.0.1:10/x"},
+                {"url": "https://mallory.example/x"},
+                {"service": {"name": "s", "namespace": "n"}},
+            ],
+        ),
+        (
+            {"service": {"name": "s", "namespace": "n"}},
+            [{"service": {"name": "s", "namespace": "n", "port": 443, "path": "/y"}}],
+            [
+                {"service": {"name": "other", "namespace": "n"}},
+                {"service": {"name": "s", "namespace": "other"}},
+                {"service": {"name": "s", "namespace": "n", "port": 444}},
+                {"url": "https://mallory.example/x"},
+            ],
+        ),
+    ],
+    ids=["url", "service"],
+)
+def test_of_the_webhook_configuration_only_the_path_may_change(
     unlimited: BoundedOperator,
+    client: dict[str, Any],
+    allowed: list[dict[str, Any]],
+    refused: list[dict[str, Any]],
 ) -> None:
-    """The operator sets where it calls; not which requests it matches or what a fault means."""
+    """The path is the operator's; who is called, what it hears and what a fault means is not."""
     operator, name = unlimited.operator, unlimited.install.webhook_configuration
     hook = {
         "name": "changes.windlass.dev",
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "failurePolicy": "Ignore",
-        "clientConfig": {"url": "https://127.0.0.1:9/x"},
+        "clientConfig": client,
         "rules": [
             {
                 "apiGroups": ["windlass.invalid"],
@@ -432,8 +460,12 @@ def test_of_the_webhook_configuration_only_the_address_may_change(
     may_not(OPERATOR_POLICY, operator.create(configuration, dry=True))
     may(unlimited.admin.create(configuration))
     path = f"/apis/{api_version}/validatingwebhookconfigurations/{name}"
-    moved = hook | {"clientConfig": {"url": "https://127.0.0.1:9/y"}}
-    may(operator.merge(path, {"webhooks": [moved]}))
+    for moved in allowed:
+        may(operator.merge(path, {"webhooks": [hook | {"clientConfig": moved}]}))
+    for moved in refused:
+        may_not(
+            OPERATOR_POLICY, operator.merge(path, {"webhooks": [hook | {"clientConfig": moved}]})
+        )
     for change in (
         {"failurePolicy": "Fail"},
         {"rules": [hook["rules"][0] | {"resources": ["*/*"], "apiGroups": ["*"]}]},

@@ -8,7 +8,7 @@ pod.
 |---|---|---|
 | anywhere | our kinds | status; spec unchanged; an Environment deleted |
 | | Events | signed by windlass |
-| | our webhook configuration | nothing but where it calls |
+| | our webhook configuration | nothing but the path it calls and the CA |
 | | ConfigMaps of gateways | by name |
 | | Roles of gateways | by name; rules over ConfigMaps by name |
 | | RoleBindings of gateways | by name; service accounts of the same namespace |
@@ -140,8 +140,20 @@ def _webhook_bound(installation: Installation) -> str:
         _any_of(
             "!has(object.webhooks)",
             "object.webhooks.size() == oldObject.webhooks.size() && object.webhooks.all(one, "
-            f"oldObject.webhooks.exists(old, {same} && {conditions}))",
+            f"oldObject.webhooks.exists(old, {same} && {conditions} && ({_same_server()})))",
         ),
+    )
+
+
+def _same_server() -> str:
+    """That `one` calls the server that `old` calls: whoever is called reads all that is written."""
+    new, old = "one.clientConfig", "old.clientConfig"
+    same_fields = " && ".join(
+        f"{new}.service.{field} == {old}.service.{field}" for field in ("name", "namespace", "port")
+    )
+    return _any_of(
+        f"has({new}.service) && has({old}.service) && {same_fields}",
+        f"has({new}.url) && has({old}.url) && url({new}.url).getHost() == url({old}.url).getHost()",
     )
 
 
