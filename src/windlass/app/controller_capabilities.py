@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from windlass.api.install.installation import Installation
 from windlass.app.leader_label import LeaderLabel
@@ -26,7 +25,7 @@ from windlass.environments.namespace.naming import NamingRules
 from windlass.environments.owned_objects import OperatorAccount
 from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
 from windlass.git.runner import MAX_CHILDREN_PER_HOST, OnEnd
-from windlass.git.settings import GitSettings
+from windlass.git.settings import GitSettings, server_endpoint
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector_state import ReflectorSettings
@@ -50,7 +49,7 @@ def git_settings(settings: Settings, api_server: str) -> GitSettings:
         insecure_hosts=frozenset(settings.git_insecure_hosts),
         allow_file=settings.git_allow_file,
         refused_cidrs=settings.git_refused_cidrs,
-        api_server=_endpoint(api_server),
+        api_server=server_endpoint(api_server),
         fetch_timeout_seconds=settings.git_fetch_timeout,
         push_timeout_seconds=settings.git_push_timeout,
     )
@@ -59,11 +58,6 @@ def git_settings(settings: Settings, api_server: str) -> GitSettings:
 def reflector_settings(settings: Settings) -> ReflectorSettings:
     """The settings of every watch."""
     return ReflectorSettings(page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout)
-
-
-def _endpoint(server: str) -> tuple[str, int]:
-    parts = urlsplit(server)
-    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
 
 
 _MIB = 1 << 20

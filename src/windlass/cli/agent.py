@@ -74,6 +74,13 @@ def agent(
             envvar="GIT_INSECURE_HOSTS", help="Comma-separated hosts for which http is allowed."
         ),
     ] = "",
+    git_refused_cidrs: Annotated[
+        str,
+        typer.Option(
+            envvar="GIT_REFUSED_CIDRS",
+            help="Comma-separated blocks of addresses that git never connects to.",
+        ),
+    ] = "",
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Path of the kubeconfig; default: the pod's service account."),
@@ -107,7 +114,8 @@ def agent(
         _read(settings.LOG_FORMATS, log_format, "--log-format"),
         _read(settings.LOG_LEVELS, log_level, "--log-level"),
     )
-    hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
+    hosts = _read(forms.Several(forms.HOST), git_insecure_hosts, "--git-insecure-hosts")
+    cidrs = _read(forms.Several(forms.CIDR), git_refused_cidrs, "--git-refused-cidrs")
     agent_settings = role.AgentSettings(
         identity=AgentIdentity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
         paths=AgentPaths(
@@ -120,13 +128,31 @@ def agent(
             gateway_ca=gateway_ca,
         ),
         store_bytes=store_bytes,
-        git=GitSettings(run_directory=run_path, insecure_hosts=hosts),
+        git=GitSettings(
+            run_directory=run_path,
+            insecure_hosts=frozenset(hosts),
+            refused_cidrs=cidrs,
+            api_server=_api_server(kubeconfig),
+        ),
         kubeconfig=kubeconfig,
         health=_read(forms.Listen(), health_probe_bind_address, "--health-probe-bind-address"),
         metrics=_read(forms.Listen(), metrics_bind_address, "--metrics-bind-address"),
         plan=("127.0.0.1", plan_port),
     )
     asyncio.run(role.run(agent_settings))
+
+
+def _api_server(kubeconfig: Path | None) -> tuple[str, int] | None:
+    """Host and port of the API server; None without one, because an agent also works offline."""
+    from windlass.base.errors import WindlassError
+    from windlass.git.settings import server_endpoint
+    from windlass.kube import configuration
+
+    try:
+        access = configuration.load(kubeconfig, None)
+    except WindlassError:
+        return None
+    return server_endpoint(access.config.cluster.server)
 
 
 def _read(form: Form[T], text: str, flag: str) -> T:

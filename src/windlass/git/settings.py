@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _MIB = 1024 * 1024
 
@@ -58,6 +59,13 @@ class GitSettings:
         return _lists(self.insecure_hosts | self.local_hosts, host, port)
 
 
+def server_endpoint(url: str) -> tuple[str, int]:
+    """Host and port of an API server by its URL, as `GitSettings.api_server` takes them."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+
+
 def _lists(hosts: frozenset[str], host: str, port: int) -> bool:
-    bare = host.strip("[]")
-    return not hosts.isdisjoint({bare, f"[{bare}]", f"{bare}:{port}", f"[{bare}]:{port}"})
+    bare = host.strip("[]").lower()
+    listed = {name.lower() for name in hosts}
+    return not listed.isdisjoint({bare, f"[{bare}]", f"{bare}:{port}", f"[{bare}]:{port}"})

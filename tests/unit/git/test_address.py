@@ -81,6 +81,7 @@ async def test_the_api_server_is_refused_with_its_port(monkeypatch: pytest.Monke
         ("[::1]:3000", "[::1]", 3000, True),
         ("[::1]", "::1", 80, True),
         ("git.corp", "git.corp.evil", 80, False),
+        ("Git.Corp:3000", "git.corp", 3000, True),
     ],
 )
 def test_a_listed_host_may_name_its_port(listed: str, host: str, port: int, allowed: bool) -> None:
