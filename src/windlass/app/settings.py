@@ -265,9 +265,8 @@ class Settings:
     environments_denied_annotations: tuple[str, ...] = _declare(
         forms.Several(forms.KEY_PREFIX),
         "",
-        "Prefixes of annotation and label keys that are removed from pods, Services, "
-        "ServiceAccounts and PersistentVolumeClaims of Environments, in addition to those known to "
-        "act outside of the namespace.",
+        "Prefixes of annotation and label keys that are removed from all objects of Environments, "
+        "in addition to those known to act outside of the namespace.",
     )
     environments_helm: str = _declare(
         forms.PROGRAM,

@@ -1,13 +1,12 @@
 """Rules for annotations and labels that act outside of the namespace: they are removed.
 
-Controllers, cloud providers and container runtimes read annotations of pods, Services,
-ServiceAccounts and claims: one line is enough to join another network, to assume a cloud role,
-to get a public DNS name or a device of the node. `sanitizer` applies the rules.
+Controllers, cloud providers and container runtimes read annotations: one line is enough to join
+another network, to assume a cloud role, to get a public DNS name or a device of the node, or to
+copy a Secret into another namespace. `sanitizer` applies the rules.
 
-| | trusted | untrusted |
-|---|---|---|
-| annotations | all but DENIED_PREFIXES | HARMLESS_PREFIXES and keys without a domain |
-| labels | all but DENIED_PREFIXES | all but DENIED_PREFIXES |
+Labels, and annotations of trusted Environments, are kept but for DENIED_PREFIXES. So are those of
+untrusted ones, except on pods, Services, ServiceAccounts and claims: these keep HARMLESS_PREFIXES
+and keys without a domain.
 
 What the administrator denies or allows comes first, in this order. An entry is a prefix of
 keys; one with a domain holds for its subdomains too.
@@ -91,8 +90,9 @@ _NODES = (
     "run.oci.",
 )
 _STORAGE = ("cdi.kubevirt.io/", "k8s.io/Clone", "nfs.io/")
+_COPIES = ("reflector.v1.k8s.emberstack.com/", "replicator.v1.mittwald.de/")
 
-DENIED_PREFIXES = (*_NETWORKS, *_ROLES, *_EXPOSURE, *_NODES, *_STORAGE)
+DENIED_PREFIXES = (*_NETWORKS, *_ROLES, *_EXPOSURE, *_NODES, *_STORAGE, *_COPIES)
 """Annotations and labels that are known to act outside of the namespace."""
 
 HARMLESS_PREFIXES = (

@@ -4,7 +4,8 @@
 |---|---|
 | finalizers, ownerReferences | all metadata: they tie an object to what is elsewhere |
 | labels and annotations of the operator | all metadata |
-| annotations and labels that act outside (`annotation_rules`) | pods, Services, accounts, claims |
+| annotations and labels known to act outside (`annotation_rules`) | all metadata |
+| annotations not known to be harmless | pods, Services, accounts and claims of the untrusted |
 | node ports, load balancers | Services: all are of type ClusterIP |
 
 One note per object lists what was removed. `bundle` calls it after the rules, so objects have
@@ -25,7 +26,7 @@ from windlass.objects.names import JSON, Object
 
 _OWNERSHIP_FIELDS = ("finalizers", "ownerReferences")
 _EXPOSED_KINDS = frozenset({"PersistentVolumeClaim", "Pod", "Service", "ServiceAccount"})
-"""Kinds whose own annotations other controllers act upon."""
+"""Kinds whose own annotations act outside so often that untrusted ones must be known."""
 
 _EXTERNAL_TYPES = frozenset({"LoadBalancer", "NodePort"})
 _EXTERNAL_FIELDS = (
@@ -52,7 +53,7 @@ class _Sanitizer:
     paths: list[str] = field(default_factory=list)  # removed so far, for the note
 
     def metadata(self, metadata: JSON, path: str, *, exposed: bool) -> JSON:
-        """Metadata at `path` without removed keys; `exposed` if other controllers read it."""
+        """Metadata at `path` without removed keys; `exposed` as `_EXPOSED_KINDS` are."""
         for name in _OWNERSHIP_FIELDS:
             if metadata.get(name):
                 self.paths.append(join_path(path, name))
@@ -84,13 +85,13 @@ class _Sanitizer:
 
     def _filter_keys(self, part: str, entries: Object, path: str, *, exposed: bool) -> Object:
         removed = {key for key in entries if labeling.is_operator_key(key)}
-        if exposed and part == "annotations":
+        if part == "annotations":
             removed.update(
                 annotation_rules.disallowed_annotations(
-                    entries, self.cluster_access, trusted=self.trusted
+                    entries, self.cluster_access, trusted=self.trusted or not exposed
                 )
             )
-        elif exposed:
+        else:
             removed.update(annotation_rules.disallowed_labels(entries, self.cluster_access))
         removed -= labeling.PROJECT_KEYS
         self.paths += [join_path(path, key) for key in entries if key in removed]
@@ -119,7 +120,7 @@ def _sanitized(obj: Object, run: _Sanitizer) -> Object:
 
 
 def _metadata_paths(obj: Object) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Paths of all metadata in an object, each with whether other controllers act upon it."""
+    """Paths of all metadata in an object, each with whether it is exposed."""
     allowed = kinds.allowed_kind(obj)
     yield ("metadata",), obj.get("kind") in _EXPOSED_KINDS
     for path in kinds.template_paths(obj):

@@ -84,6 +84,31 @@ def test_pods_services_accounts_and_claims_are_cleaned(obj: Object, path: tuple[
     assert holder["metadata"]["annotations"] == values
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    "obj",
+    [
+        written.make_object("v1", "Secret", "x"),
+        written.make_object("v1", "ConfigMap", "x"),
+        written.deployment("x"),
+        written.stateful_set("x"),
+        written.job("x"),
+        written.cron_job("x"),
+    ],
+)
+def test_no_object_is_copied_into_other_namespaces(obj: Object, trusted: bool) -> None:
+    """Keys that are known to act outside are removed from every kind; others stay."""
+    denied = {
+        "replicator.v1.mittwald.de/replicate-to": ".*",
+        "reflector.v1.k8s.emberstack.com/reflection-allowed": "true",
+    }
+    kept = {"vendor.example/note": "1"}
+    obj = obj | {"metadata": {"name": "x", "annotations": denied | kept, "labels": denied | kept}}
+    cleaned, note = _left_out(obj, trusted=trusted)
+    assert cleaned["metadata"]["annotations"] == cleaned["metadata"]["labels"] == kept
+    assert all(f"metadata.annotations.{key}" in note for key in denied)
+
+
 def test_templates_of_claims_are_cleaned() -> None:
     """Those of a StatefulSet and those of ephemeral volumes."""
     marked: JSON = {"metadata": {"annotations": {"nfs.io/storage-path": "../other"}}}
