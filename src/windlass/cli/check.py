@@ -65,7 +65,7 @@ def check(
     measured = _run_interruptible(_probe(image, _parse_timeout(timeout), kubeconfig, context))
     from windlass.environments.probe import enforcement
 
-    typer.echo(_as_json(measured) if output == "json" else _as_text(measured))
+    _print(_as_json(measured) if output == "json" else _as_text(measured))
     sys.exit(0 if enforcement.overall_verdict(measured.results) == "Enforced" else 1)
 
 
@@ -115,9 +115,16 @@ async def _probe(
             SystemClock(),
             image=image,
             seconds=seconds,
-            report=lambda text: typer.echo(text, err=True),
+            report=lambda text: _print(text, err=True),
         )
         return await probe.run()
+
+
+def _print(text: str, *, err: bool = False) -> None:
+    """Print texts of the API server and of pods without control characters."""
+    from windlass.base import redaction
+
+    typer.echo(redaction.visible(text), err=err)
 
 
 def _as_text(measured: ProbeResult) -> str:
