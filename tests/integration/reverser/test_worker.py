@@ -244,7 +244,7 @@ async def test_a_long_outage_costs_no_more_memory_than_the_limit(
 
     with monkeypatch.context() as patch:
         patch.setattr(harness.branch, "refresh", unavailable)
-        harness.worker._may_have_moved = True
+        harness.worker._branch.may_have_moved = True
         await harness.write_group()
     assert harness.group.error is not None
     for name in ("one", "two", "three"):

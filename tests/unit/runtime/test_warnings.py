@@ -12,9 +12,10 @@ from windlass.environments import status as environment_report
 from windlass.environments import step
 from windlass.environments.status import ReconcileReport
 from windlass.objects.names import Key
+from windlass.reverser import destination_status
 from windlass.reverser import status as reverser_status
+from windlass.reverser.destination_status import DestinationProgress
 from windlass.reverser.selection.rules import RuleResolution
-from windlass.reverser.status import DestinationProgress
 from windlass.runtime import controller, reporter, status
 from windlass.runtime.outcome import Outcome
 
@@ -22,7 +23,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _destination(trouble: Retryable | Stalled | Waiting | None) -> Outcome:
-    return reverser_status.destination_outcome(DestinationProgress(is_open=True, error=trouble))
+    return destination_status.destination_outcome(DestinationProgress(is_open=True, error=trouble))
 
 
 def _rule(*, settled: bool) -> Outcome:

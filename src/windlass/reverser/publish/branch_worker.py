@@ -1,8 +1,8 @@
 """The single writer of one branch of one remote: opens folders, plans, builds, pushes.
 
 `worker_pool` starts one task per branch; the mirror adds file updates and snapshots to it. The
-story of one attempt: `_write_group` -> `_open_group` -> `_publish` -> `_plan_and_push` ->
-`_push_all` -> `_settle_folders`.
+story of one attempt: `_write_group` -> `open_group` of the `folder_loader` -> `_publish` ->
+`_plan_and_push` -> `_push_all` -> `_settle_folders`.
 
 Rules:
 1. Only this task touches the store and pushes; the watch only adds to open windows.
@@ -25,22 +25,21 @@ files there is loaded, and planned again if it is being written |
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 
 from windlass.base import fair_slots
 from windlass.base.clock import Clock
-from windlass.base.errors import Retryable, Stalled, WindlassError
+from windlass.base.errors import Retryable, WindlassError
 from windlass.git import push as pushing
 from windlass.git.errors import StoreCorrupt
 from windlass.git.runner import Git
 from windlass.objects.names import Key
-from windlass.reverser import events
 from windlass.reverser.publish import batch_builder, cadence, folder_opening, publisher
 from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import Folder, PendingWindow, WriteTarget
+from windlass.reverser.publish.folder_loader import FolderLoader
 from windlass.reverser.publish.publisher import (
     BuiltCommits,
     CommitStep,
@@ -63,9 +62,6 @@ _log = structlog.get_logger(__name__)
 
 _SEEDING_SECONDS = 2.0
 """How long first snapshots of several types are collected into one commit."""
-
-_CLOSED_RETRY_SECONDS = 300.0
-"""How long to wait before a folder claimed by another destination is tried again."""
 
 
 class BranchWorker:
@@ -98,10 +94,9 @@ class BranchWorker:
         # Above this many bytes of pending updates, groups with an error drop them.
         self._pending_max_bytes = pending_max_bytes
         self._pusher = Pusher(branch, git, hooks, clock)
+        self._loader = FolderLoader(branch, publisher, hooks, clock, self.folders)
         # Set by whatever may change the time at which the next group is due.
         self._wake = asyncio.Event()
-        # A listing showed another tip than the last one we know; refresh before writing.
-        self._may_have_moved = False
         # Set by `drain`: windows close at once, whatever their cadence.
         self._draining = False
         # Whether an attempt is under way; read by the gauge of active workers.
@@ -161,7 +156,7 @@ class BranchWorker:
 
         With `flush` a user requested that pending updates are written now.
         """
-        self._may_have_moved |= self._branch.is_known and tip != self._branch.expected
+        self._branch.may_have_moved |= self._branch.is_known and tip != self._branch.expected
         if attached := self.find(key):
             group, folder = attached
             folder.window.flush_requested = folder.window.flush_requested or (
@@ -232,7 +227,8 @@ class BranchWorker:
         """The monotonic time of the group's next attempt, never before its backoff ends."""
         times = [self._folder_due_at(folder) for folder in group.folders.values()]
         return max(
-            0.0 if self._may_have_moved else min(times, default=float("inf")), group.not_before
+            0.0 if self._branch.may_have_moved else min(times, default=float("inf")),
+            group.not_before,
         )
 
     def _folder_due_at(self, folder: Folder) -> float:
@@ -283,7 +279,7 @@ class BranchWorker:
                     # Its last destination was detached while this waited for the gate.
                     return
                 self.is_active = True
-                await self._open_group(group)
+                await self._loader.open_group(group)
                 await self._publish(group)
                 await self._compact_store(group)
             group.record_success()
@@ -330,91 +326,9 @@ class BranchWorker:
         has_pending = any(folder.window or folder.dropped for _, folder in self.folders())
         if group.folders and not has_pending and await self._branch.is_cluttered():
             # Without a store the branch must be read again, also if that fails now.
-            self._may_have_moved = True
+            self._branch.may_have_moved = True
             await self._branch.discard_store()
-            await self._catch_up(next(iter(group.folders.values())).target)
-
-    # ---- open
-
-    async def _open_group(self, group: WriterGroup) -> None:
-        """Refresh the branch if needed, then open the group's closed folders."""
-        closed = [folder for folder in group.folders.values() if not folder.is_open]
-        # Dropped objects are listed again only once the remote is known to answer.
-        must_ask = any(folder.dropped for folder in group.folders.values())
-        if not closed and not must_ask and self._branch.is_known and not self._may_have_moved:
-            return
-        await self._catch_up(next(iter(group.folders.values())).target)
-        for folder in closed:
-            await self._open_folder(folder)
-
-    async def _catch_up(self, target: WriteTarget) -> None:
-        """Refresh the tip; if it moved, every open folder is loaded from the new one."""
-        moved = await self._branch.refresh(target)
-        if moved == "rewound":
-            self._report_rewind()
-        if moved != "same":
-            with self._loading_from_tip():
-                for _, folder in list(self.folders()):
-                    if folder.is_open:
-                        await self._reload(folder)
-        self._may_have_moved = False
-
-    @contextlib.contextmanager
-    def _loading_from_tip(self) -> Iterator[None]:
-        """Have the branch refreshed before the next push if an open folder could not be loaded.
-
-        It still has the files of an older tip, and does not know a claim that came with the new.
-        """
-        try:
-            yield
-        except BaseException:
-            self._branch.is_known, self._may_have_moved = False, True
-            raise
-
-    def _report_rewind(self) -> None:
-        tip = self._branch.base or ""
-        event = events.history_rewritten(self._branch.name, tip, self._branch.last_pushed or "")
-        for _, folder in self.folders():
-            self._hooks.event_queue.add(folder.target.key, event, tip)
-
-    async def _reload(self, folder: Folder) -> None:
-        """Load an open folder from a new tip; list its objects again if files of ours differ."""
-        before = folder.index
-        await self._open_folder(folder)
-        if folder.damaged_since(before):
-            self._hooks.resnapshot(folder.target.key)
-
-    async def _open_folder(self, folder: Folder) -> None:
-        """Open a folder that may be written to; else close it with the error, to retry later."""
-        was_open = folder.is_open
-        try:
-            displaced = await folder_opening.open_folder(
-                folder,
-                self._branch,
-                self._publisher.make_claim(folder),
-                destinations=self._hooks.destinations(),
-                neighbors=folder_opening.possible_holders(folder, self.folders()),
-            )
-            self._close_folders(displaced)
-            if not was_open:
-                # Updates were not queued for it while it was closed.
-                self._hooks.resnapshot(folder.target.key)
-        except Stalled as error:
-            self._close_folders([(folder, error)])
-        self._hooks.folder_changed(folder.target.key)
-
-    def _close_folders(self, displaced: Iterable[tuple[Folder, Stalled]]) -> None:
-        """Stop writing to folders that another destination keeps; only a new reason is logged."""
-        for folder, error in displaced:
-            if folder.error is None or folder.error.reason != error.reason:
-                _log.warning(
-                    "folder not writable; retrying",
-                    destination=str(folder.target.key),
-                    reason=error.reason,
-                    message=error.message,
-                )
-            folder.close(error, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
-            self._hooks.folder_changed(folder.target.key)
+            await self._loader.catch_up(next(iter(group.folders.values())).target)
 
     # ---- plan, build, push, acknowledge
 
@@ -521,7 +435,9 @@ class BranchWorker:
             self._notify_changed(group)
         for written in built.written:
             if written.claims:
-                self._close_folders(folder_opening.displaced_by(written.folder, self.folders()))
+                self._loader.close_folders(
+                    folder_opening.displaced_by(written.folder, self.folders())
+                )
 
     def _may_write(self, folder: Folder) -> bool:
         return folder.is_open and any(folder is attached for _, attached in self.folders())
@@ -533,20 +449,20 @@ class BranchWorker:
         target = windows[0][0].target
         # Deleted or rewound: only a fetch shows what the branch has now.
         if not isinstance(moved, pushing.Raced):
-            await self._catch_up(target)
+            await self._loader.catch_up(target)
             return True
         if group.record_race(target.remote.display, lost_races):
             self._notify_changed(group)
         before = self._branch.base
         self._branch.set_tip(moved.tip)
-        with self._loading_from_tip():
+        with self._loader.loading_from_tip():
             changed = [
                 folder
                 for _, folder in list(self.folders())
                 if await self._has_other_files(folder, before)
             ]
             for folder in changed:
-                await self._reload(folder)
+                await self._loader.reload(folder)
         return any(folder in changed for folder, _ in windows)
 
     async def _has_other_files(self, folder: Folder, before: str | None) -> bool:

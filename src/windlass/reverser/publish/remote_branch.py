@@ -44,6 +44,8 @@ class RemoteBranch:
         self.expected: str | None = None
         # Whether base and expected are valid; False until a refresh, and without a store.
         self.is_known = False
+        # A listing showed another tip than the last one we know; refresh before writing.
+        self.may_have_moved = False
         # Last tip that the server acknowledged to this process.
         self.last_pushed: str | None = None
         self._directory = directory
