@@ -300,7 +300,7 @@ def test_explain_prints_the_description_of_a_field(kubectl: Any) -> None:
     """`kubectl explain` has the text of the declaration, found by short name."""
     done = kubectl("explain", "grc.spec.repoUrl")
     assert done.returncode == 0, done.stderr
-    assert "never holds a password or token" in " ".join(done.stdout.split())
+    assert "must not contain credentials" in " ".join(done.stdout.split())
     fields = kubectl("explain", "cwrule.spec.rules").stdout
     assert "scope" in fields
     assert "-required-" in fields
