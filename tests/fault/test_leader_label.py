@@ -164,8 +164,9 @@ def test_a_label_that_somebody_moves_is_moved_back(pods: Pods, candidates: Candi
     leader.await_provable()
     pods.label(other, "leader")
     pods.label(pod, None)
-    _await_leader(pods, pod)
+    # It begins before the label is back, and ends a few seconds after.
     eventually(lambda: leader.metric(PROVABLE) == 0.0, "a record gap")
+    _await_leader(pods, pod)
     leader.await_provable()
 
 
