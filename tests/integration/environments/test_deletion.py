@@ -106,6 +106,22 @@ async def _hold_namespace(tenant: EnvironmentHarness, namespace: str) -> None:
     await tenant.api.create(CONFIG_MAPS, body, field_manager="another-client")
 
 
+async def _wait_blocked_gauge(tenant: EnvironmentHarness) -> None:
+    """Wait until the gauge counts the Environments whose status names what blocks them.
+
+    Other tests share the cluster, and may leave such Environments.
+    """
+
+    async def agrees() -> bool:
+        environments = await tenant.api.list(ENVIRONMENTS)
+        deletions = ((item.get("status") or {}).get("deletion") or {} for item in environments)
+        blocked = sum(bool(deletion.get("blockedBy")) for deletion in deletions)
+        gauge = tenant.metrics.namespace_delete_blocked.child(())
+        return int(gauge._value.get()) == blocked
+
+    await eventually(agrees, "the gauge counts blocked deletions")
+
+
 async def _release_namespace(tenant: EnvironmentHarness, namespace: str) -> None:
     await tenant.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, namespace)
 
@@ -133,7 +149,7 @@ async def test_a_finalizer_that_blocks_deletion_is_named_and_not_removed(
         assert status["phase"] == "Deleting"
         assert f"kubectl get namespace {namespace}" in status["message"]
         assert _HOLD in status["message"]
-        assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 1
+        await _wait_blocked_gauge(tenant)
 
         async def reported() -> Any:
             return await tenant.events("DeletionBlocked")
@@ -149,7 +165,7 @@ async def test_a_finalizer_that_blocks_deletion_is_named_and_not_removed(
         assert len(deletes) == 1
         await _release_namespace(tenant, namespace)
         await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
-        assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 0
+        await _wait_blocked_gauge(tenant)
 
 
 async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: EnvironmentHarness) -> None:
