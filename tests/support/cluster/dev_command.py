@@ -57,11 +57,12 @@ def find_pids(directory: Path) -> list[int]:
     """Every live process with a file of `directory` on its command line."""
     entries = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
     wanted = f"{directory}/".encode()
-    return [int(entry.name) for entry in entries if wanted in _command_line(entry)]
+    return [int(entry.name) for entry in entries if wanted in command_line(entry.name)]
 
 
-def _command_line(entry: Path) -> bytes:
+def command_line(pid: str) -> bytes:
+    """The command line of a process; empty if it ended since it was listed, as git children do."""
     try:
-        return (entry / "cmdline").read_bytes()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from tests.support.cluster import dev_command
 from tests.support.processes import windlass_command
 from tests.support.processes.polling import pauses
 from windlass_dev.cluster import ports
@@ -109,7 +110,7 @@ class Operator:
     def webhook_pid(self) -> int:
         """The pid of the admission webhook, a child process; 0 as long as there is none."""
         pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+        lines = {int(pid): dev_command.command_line(pid) for pid in pids}
         return next((pid for pid, line in lines.items() if b"reverser.attribution" in line), 0)
 
     def metrics(self) -> str:
