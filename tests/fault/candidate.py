@@ -51,6 +51,7 @@ class Candidate(Operator):
             f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
             # A new one each time: the child of a killed one may still listen for a moment.
             f"--webhook-bind-address=127.0.0.1:{free_port()}",
+            "--webhook-certificate-addresses=127.0.0.1",
             f"--work-dir={self.stores}",
             "--git-insecure-hosts=127.0.0.1",
             *self._flags,

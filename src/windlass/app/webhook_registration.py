@@ -11,6 +11,7 @@ load. The webhook configuration belongs to whoever installed it: it is watched, 
 | certificate due | certificate and path are renewed, the Secret first, then the endpoint |
 | `caBundle` or path not ours | patched; calls until then may have failed |
 | no configuration | reported; changes have no author until there is one |
+| one that covers less than the shipped one | the same: nothing contradicts a forged review |
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class WebhookRegistration:
         self._served: tuple[str, ...] = ()
         # Whether the webhook configuration had our CA and path when it was last read.
         self._registered = False
+        # Reason and message of the failure that was logged last; None after a success.
+        self._logged: tuple[str, str] | None = None
         # Set when the Secret or the webhook configuration changed.
         self._wake = asyncio.Event()
 
@@ -121,13 +124,25 @@ class WebhookRegistration:
             # An API server that does not respond does not undo the registration.
             if not self._registered:
                 self._on_registered(False)
-            _log.warning(
-                "webhook registration failed, retrying", reason=error.reason, message=error.message
-            )
+            self._log_failure(error)
             return _RETRY_SECONDS
+        self._log_success()
         overlap = self.identity.changed + webhook_identity.OVERLAP - self._clock.now()
         ends = overlap.total_seconds()
         return min(_RESYNC_SECONDS, ends) if ends > 0 else _RESYNC_SECONDS
+
+    def _log_failure(self, error: WindlassError) -> None:
+        """Log a failure once, however often it is retried."""
+        if self._logged != (failure := (error.reason, error.message)):
+            self._logged = failure
+            _log.warning(
+                "webhook registration failed, retrying", reason=error.reason, message=error.message
+            )
+
+    def _log_success(self) -> None:
+        if self._logged is not None:
+            self._logged = None
+            _log.info("webhook registered", name=self._installation.webhook_configuration)
 
     # ---- the Secret
 
@@ -186,12 +201,15 @@ class WebhookRegistration:
                 f"ValidatingWebhookConfiguration {name} does not exist; install it to "
                 "attribute changes to users",
             ) from error
-        hooks = configuration.get("webhooks") or []
-        patch = [
-            operation
-            for number, hook in enumerate(hooks)
-            for operation in self._patch(number, hook)
-        ]
+        covering = self._covering_hooks(configuration)
+        if not covering:
+            self._registered = False
+            raise WindlassError(
+                "WebhookDiffers",
+                f"ValidatingWebhookConfiguration {name} differs from the shipped one; apply "
+                "deploy/webhook again to attribute changes to users",
+            )
+        patch = [operation for number, hook in covering for operation in self._patch(number, hook)]
         if patch:
             self._on_registered(False)
             await self._api.json_patch(
@@ -199,6 +217,15 @@ class WebhookRegistration:
             )
         self._registered = True
         self._on_registered(True)
+
+    def _covering_hooks(self, configuration: Object) -> list[tuple[int, Object]]:
+        """The webhooks that send us all that the shipped one would, with their numbers."""
+        hosts = (*self._names.dns, *self._names.addresses)
+        return [
+            (number, hook)
+            for number, hook in enumerate(configuration.get("webhooks") or ())
+            if webhook.covers_declared(hook, self._installation, hosts)
+        ]
 
     def _patch(self, number: int, hook: Object) -> list[Object]:
         client = hook.get("clientConfig") or {}

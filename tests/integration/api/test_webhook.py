@@ -17,6 +17,7 @@ import trustme
 from tests.integration.api.server import Server
 from tests.support.processes.operator import eventually
 from windlass.api.install import webhook
+from windlass.api.install.installation import Installation
 
 pytestmark = pytest.mark.cluster
 
@@ -83,6 +84,7 @@ def listener(server: Server, namespace: str, tmp_path: Path) -> Iterator[Listene
     opened = Listener(tmp_path)
     install = f"{namespace}-i"
     document = webhook.webhook_configuration(f"w-{namespace}", install, opened.ca, opened.url)
+    document["webhooks"][0]["timeoutSeconds"] = 30  # which requests are sent, not how fast
     name = document["metadata"]["name"]
     try:
         for created in (server.create(_named("Namespace", install)), server.create(document)):
@@ -157,7 +159,8 @@ def test_subresources_are_sent_where_they_change_what_is_mirrored(
         before = len(listener.requests)
         changed = server.merge(f"{path}/status", change)
         assert changed.accepted, changed.message
-        through = [one.get("subResource") for one in listener.requests[before:]]
+        requests = [one for one in listener.requests[before:] if one.get("namespace") == namespace]
+        through = [one.get("subResource") for one in requests]
         assert ("status" in through) is is_sent, change
     debugged = server.merge(
         f"{pod}/ephemeralcontainers", {"spec": {"ephemeralContainers": [DEBUGGER]}}
@@ -212,9 +215,15 @@ def test_writes_of_people_are_sent_and_noise_is_not(
 
 
 def test_the_service_form_is_valid(server: Server, dry: str) -> None:
-    """The configuration for a cluster, without certificate yet, is accepted as shipped."""
+    """The configuration for a cluster, without certificate yet, is accepted as shipped.
+
+    With what the API server adds to it, it still covers what is declared.
+    """
     document = webhook.webhook_configuration(f"w-{dry}", dry, b"", None)
     leader = webhook.leader_service(f"w-{dry}", dry)
     for shipped in (document, leader):
         done = server.create(shipped, dry=True)
         assert done.accepted, done.message
+    (hook,) = server.create(document, dry=True).body["webhooks"]
+    assert hook.keys() > document["webhooks"][0].keys()
+    assert webhook.covers_declared(hook, Installation(f"w-{dry}", dry), ())

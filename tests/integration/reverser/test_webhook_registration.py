@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -61,6 +62,34 @@ def test_a_changed_webhook_configuration_is_restored(
     mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
 
 
+@pytest.mark.parametrize("narrowed", ["resources", "none"])
+def test_a_narrowed_webhook_configuration_proves_no_author(
+    mirrored: MirroredNamespace, operator: Operator, narrowed: str
+) -> None:
+    """Changes are unresolved while it sends less than the shipped one, and exact afterwards."""
+    mirrored.configured({"resources": ["configmaps"]})
+    admin, shipped = admin_user(mirrored), _hook(mirrored.cluster)["webhooks"]
+    hooks = copy.deepcopy(shipped) if narrowed == "resources" else []
+    for hook in hooks:
+        hook["rules"][0]["resources"] = ["*"]
+    assert admin.request("PATCH", HOOK, {"webhooks": hooks}, content_type=MERGE).ok
+    try:
+        proves = "windlass_mirror_authors_provable"
+        eventually(lambda: operator.metric(proves) == 0.0, "authors that cannot be proven")
+        mirrored.user("alice").apply(mirrored.config_map("during", a="1"))
+        during = mirrored.await_commit("[CREATE] v1/configmaps/during by user/(unresolved)")
+        assert during.trailer("Unresolved") == "RecordsLost"
+        assert "differs from the shipped one; apply deploy/webhook again" in (
+            operator.log.read_text()
+        )
+    finally:
+        assert admin.request("PATCH", HOOK, {"webhooks": shipped}, content_type=MERGE).ok
+    operator.await_provable()
+    mirrored.user("alice").apply(mirrored.config_map("after", a="1"))
+    after = mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
+    assert after.trailer("Attribution") == "exact"
+
+
 async def test_installing_again_keeps_the_webhook_path(
     cluster: LocalCluster, operator: Operator
 ) -> None:
@@ -68,7 +97,9 @@ async def test_installing_again_keeps_the_webhook_path(
     del operator
     before = _hook(cluster)
     await install(cluster, Installation())
-    assert _hook(cluster) == before
+    after = _hook(cluster)
+    assert after["webhooks"] == before["webhooks"]
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
 
 
 def test_deleting_the_secret_rotates_the_path_with_an_overlap(

@@ -19,6 +19,8 @@ Pure.
 from __future__ import annotations
 
 import base64
+from collections.abc import Collection
+from urllib.parse import urlsplit
 
 from windlass.api.install.installation import Installation
 from windlass.objects.names import Object
@@ -109,6 +111,41 @@ def leader_service(release: str, namespace: str) -> Object:
             "ports": [{"name": "admission", "port": 443, "targetPort": PORT}],
         },
     }
+
+
+def covers_declared(hook: Object, installation: Installation, hosts: Collection[str]) -> bool:
+    """Whether a registered webhook sends us every request that the declared one would send.
+
+    `hosts` are the names and addresses that we serve, for a webhook with a URL. What the API
+    server adds to a webhook makes no difference, and neither does one that sends more.
+    """
+    declared = _webhook(installation, {})
+    rules = [{"scope": "*"} | rule for rule in hook.get("rules") or ()]
+    namespaces = hook.get("namespaceSelector") or {}
+    return (
+        all(rule in rules for rule in declared["rules"])
+        and namespaces in ({}, declared["namespaceSelector"])
+        and not hook.get("objectSelector")
+        # A condition that is missing sends more, one of another author leaves requests out.
+        and all(one in declared["matchConditions"] for one in hook.get("matchConditions") or ())
+        and hook.get("matchPolicy", declared["matchPolicy"]) == declared["matchPolicy"]
+        and _calls_us(hook.get("clientConfig") or {}, installation, hosts)
+    )
+
+
+def _calls_us(client: Object, installation: Installation, hosts: Collection[str]) -> bool:
+    if "url" in client:
+        return _url_host(client["url"]) in {host.lower() for host in hosts}
+    service = {"port": 443} | (client.get("service") or {})
+    declared = _client_config(installation, b"", None)["service"]
+    return all(service.get(field) == value for field, value in declared.items())
+
+
+def _url_host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _client_config(installation: Installation, ca_bundle: bytes, url: str | None) -> Object:

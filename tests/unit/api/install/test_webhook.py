@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import base64
+import copy
+from typing import Any
+
+import pytest
 
 from windlass.api.install import webhook
+from windlass.api.install.installation import Installation
+
+HOSTS = ("windlass-leader-only.windlass-system.svc", "127.0.0.1", "::1")
 
 
 def test_in_a_cluster_the_leader_service_is_called() -> None:
@@ -50,3 +57,62 @@ def test_service_selects_the_leader_of_this_release() -> None:
         "app.kubernetes.io/instance": "w",
         "role": "leader",
     }
+
+
+def _registered(url: str | None = None, **changed: Any) -> dict[str, Any]:
+    """The shipped webhook as an API server returns it, with its defaults, and with changes."""
+    install = Installation()
+    document = webhook.webhook_configuration(install.release, install.namespace, b"PEM", url)
+    (hook,) = copy.deepcopy(document["webhooks"])
+    if url is None:
+        hook["clientConfig"]["service"]["path"] = webhook.PATH_PREFIX + "0" * 32
+    return hook | {"objectSelector": {}} | changed
+
+
+def _covers(hook: dict[str, Any]) -> bool:
+    return webhook.covers_declared(hook, Installation(), HOSTS)
+
+
+def _rule(**changed: Any) -> list[dict[str, Any]]:
+    return [_registered()["rules"][0] | changed]
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        _registered(),
+        _registered("https://127.0.0.1:9443/process-validating-webhook/0"),
+        _registered("https://[::1]:9443"),
+        _registered(rules=[*_rule(), *_rule(resources=["pods"])]),
+        _registered(matchConditions=[]),
+        _registered(namespaceSelector={}),
+        _registered(timeoutSeconds=5, failurePolicy="Fail"),
+    ],
+)
+def test_a_webhook_that_sends_as_much_covers_the_shipped_one(hook: dict[str, Any]) -> None:
+    """Defaults of the API server, our path and a wider webhook make no difference."""
+    assert _covers(hook)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rules": _rule(resources=["*"])},
+        {"rules": _rule(operations=["CREATE", "UPDATE"])},
+        {"rules": _rule(apiGroups=["apps"])},
+        {"rules": _rule(scope="Namespaced")},
+        {"rules": []},
+        {"objectSelector": {"matchLabels": {"a": "b"}}},
+        {"namespaceSelector": {"matchLabels": {"a": "b"}}},
+        {"matchConditions": [{"name": "nobody", "expression": "false"}]},
+        {"matchPolicy": "Exact"},
+        {"clientConfig": {"service": {"name": "other", "namespace": "windlass-system"}}},
+        {"clientConfig": {"service": {"name": "windlass-leader-only", "namespace": "other"}}},
+        {"clientConfig": {"url": "https://example.com:9443/"}},
+        {"clientConfig": {"url": "https://[broken/"}},
+        {"clientConfig": {}},
+    ],
+)
+def test_a_webhook_that_sends_less_does_not_cover_the_shipped_one(changed: dict[str, Any]) -> None:
+    """Neither does one that calls another server."""
+    assert not _covers(_registered(**changed))
