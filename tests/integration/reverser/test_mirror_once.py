@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.kube.watch_proxy import WatchProxy
 from tests.support.processes import windlass_command
+from tests.support.processes.operator import eventually
 from tests.support.reverser.api_users import ApiUser
 from windlass.api.install import webhook
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -170,6 +171,17 @@ def test_unreadable_types_are_reported_and_the_rest_is_written(dumper: Dumper) -
             "roleRef": view,
             "subjects": [subject],
         }
+    )
+    where = {"namespace": dumper.namespace, "verb": "list", "resource": "configmaps"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": reader, "resourceAttributes": where},
+    }
+    reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    eventually(
+        lambda: dumper.admin.request("POST", reviews, review).object["status"]["allowed"],
+        "the rights of the reader",
     )
     kubeconfig = dumper.cluster.user_kubeconfig(reader)
     done = dumper.run(kubeconfig=kubeconfig)

@@ -157,8 +157,6 @@ def _reverser_role(installation: Installation) -> Object:
             rule([""], ["configmaps", "secrets", "namespaces"], ["get"]),
             rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], READ_VERBS),
             rule(["apiregistration.k8s.io"], ["apiservices"], READ_VERBS),
-            rule(["authentication.k8s.io"], ["tokenreviews"], ["create"]),
-            rule(["authorization.k8s.io"], ["subjectaccessreviews"], ["create"]),
             rule(
                 ["admissionregistration.k8s.io"],
                 ["validatingwebhookconfigurations"],

@@ -62,6 +62,7 @@ def bound_variables(installation: Installation, operators: Sequence[Object]) -> 
     """The variables of the policy; each is true for a write within one of the bounds."""
     return [
         policy_variable("isPlain", _PLAIN),
+        # The roles grant no review, but everybody may create a SelfSubjectReview.
         policy_variable("isReview", f"request.resource.group in {cel_list(_REVIEWS)}"),
         policy_variable("isOwnKind", _own_kind_bound()),
         policy_variable("isEvent", _event_bound()),

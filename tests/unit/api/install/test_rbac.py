@@ -99,6 +99,17 @@ def test_dangerous_verbs_reach_named_objects_alone() -> None:
     ]
 
 
+def test_no_role_reviews_tokens_or_the_access_of_others() -> None:
+    """Nothing of windlass asks who a token belongs to, or what somebody else may do."""
+    groups = {
+        group
+        for role in _roles(rbac.documents()).values()
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+    }
+    assert groups.isdisjoint({"authentication.k8s.io", "authorization.k8s.io"})
+
+
 def test_roles_of_environment_namespaces_are_not_bound_cluster_wide() -> None:
     """Rights inside an Environment's namespace are not granted for the whole cluster."""
     bound = _bound(rbac.documents())
