@@ -275,9 +275,9 @@ class EnvironmentReconciler:
 
     async def _refuse_isolation(self, run: Run, error: IsolationRefused) -> ReconcileReport:
         """Report a refusal, and maintain the last isolation: what runs inside stays isolated."""
-        last = run.memory.isolation
-        kept = last.spec if last is not None else self._desired_isolation.base
-        isolated = (await self._ensure_isolation(run, kept)).result
+        kept = self._desired_isolation.fall_back(run.context, run.memory.isolation)
+        run.memory.isolation = kept
+        isolated = (await self._ensure_isolation(run, kept.spec)).result
         refused = replace(
             step.failed(phase.POLICIES, error.reason, str(error)),
             requeue_after=isolated.requeue_after,
@@ -379,6 +379,7 @@ class EnvironmentReconciler:
             memory,
             is_retried=is_retried,
             at_least=int(context.status.get("revision") or 0),
+            was_serving=bool(context.status.get("serving")),
         )
         report = _with_revision(
             report, context, self._services.applier.release_state(namespace).revision

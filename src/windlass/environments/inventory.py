@@ -10,8 +10,9 @@ its managedFields. Volume claims are deleted only if an annotation allows it.
 
 The revision has a number, and the times at which it began and first was ready. Text that cannot
 be decoded counts as an empty state. Then revisions are numbered on from the one in the status,
-and the inventory is recovered from the cluster; only a Secret that is no longer desired can be
-missed, because no role lists Secrets, and it is deleted with the namespace.
+the inventory is recovered from the cluster, and the next revision is an upgrade if the status
+says that one has been serving. Only a Secret that is no longer desired can be missed, because no
+role lists Secrets, and it is deleted with the namespace.
 
 Called by `apply.bundle_applier`, which alone writes the ConfigMap.
 
@@ -242,19 +243,30 @@ def recover_state(
 
 
 def begin_revision(
-    state: ReleaseState, bundle: Bundle, now: datetime, *, at_least: int = 0
+    state: ReleaseState,
+    bundle: Bundle,
+    now: datetime,
+    *,
+    at_least: int = 0,
+    was_serving: bool = False,
 ) -> ReleaseState:
     """The state before `bundle` is applied: all members listed, a new revision if it differs.
 
     `at_least` is the revision in the status; a state that was lost is numbered on from there.
+    `was_serving` says that the status names a serving revision: if a state was lost while objects
+    remain, the new revision is an upgrade. Without objects the namespace is a new one.
     """
     revision, entries = state.revision, state.inventory
     if revision.digest != bundle.digest or revision.number < at_least:
         entries = reset_hooks(entries, bundle.hooks)
-        is_upgrade = revision.is_upgrade or revision.ready is not None
+        is_lost = not revision.number and bool(entries)
+        was_ready = revision.is_upgrade or revision.ready is not None
         number = max(revision.number, at_least) + 1
         revision = ReleaseRevision(
-            number, bundle.digest, _whole_seconds(now), is_upgrade=is_upgrade
+            number,
+            bundle.digest,
+            _whole_seconds(now),
+            is_upgrade=was_ready or (is_lost and was_serving),
         )
     return ReleaseState(add_bundle(entries, bundle), revision)
 

@@ -32,7 +32,7 @@ class EnvironmentMemory:
 
     # The retry request for which cached answers were dropped; empty = none yet.
     retry: str = ""
-    # The isolation computed last; None before the first.
+    # The isolation maintained last; None before the first.
     isolation: ComputedIsolation | None = None
     # Of the namespace that was there in the last reconcile.
     content: ContentMemory = field(default_factory=lambda: ContentMemory(""))

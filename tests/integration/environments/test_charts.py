@@ -192,6 +192,26 @@ async def test_hooks_run_in_order_and_once_per_revision(tenant: EnvironmentHarne
         await tenant.phase("Ready")
 
 
+async def test_a_lost_inventory_of_a_serving_environment_installs_nothing_again(
+    tenant: EnvironmentHarness,
+) -> None:
+    """The hooks of an upgrade run, not those of an installation, which found no data."""
+    jobs = {"new.yaml": job("new", "pre-install"), "next.yaml": job("next", "pre-upgrade")}
+    tenant.commit(chart({"web.yaml": deployment(replicas=0), **jobs}))
+    templates = {"default": {"type": "helm", "path": "chart"}}
+    async with tenant.running(helm=helm.helm_program()):
+        await tenant.apply(tenant.project(templates=templates), tenant.environment())
+        await tenant.condition("DeploymentReady", "HookRunning")
+        namespace = await tenant.environment_namespace()
+        await finish_job(tenant, namespace, "new")
+        await tenant.phase("Ready")
+        await tenant.api.delete(JOBS, "new", namespace, propagation="Background")
+        await tenant.api.delete(CONFIG_MAPS, "windlass-inventory", namespace)
+        await finish_job(tenant, namespace, "next")
+        await tenant.phase("Ready")
+        assert await _names(tenant, namespace) == {"next"}
+
+
 _BOTH = "pre-install,pre-upgrade"
 
 
@@ -225,11 +245,11 @@ async def test_hooks_of_every_kind_come_before_everything_else(tenant: Environme
         namespace = await tenant.environment_namespace()
         await tenant.api.get(ACCOUNTS, "migrator", namespace)
         await tenant.api.get(SECRETS, "login", namespace)
-        assert await _colours(tenant, namespace) == {"scripts": "blue"}
+        assert await _colors(tenant, namespace) == {"scripts": "blue"}
         await finish_job(tenant, namespace, "migrate")
         await tenant.phase("Ready")
         blue = {"scripts": "blue", "late": "blue", "settings": "blue", "old": "blue"}
-        assert await _colours(tenant, namespace) == blue
+        assert await _colors(tenant, namespace) == blue
         writes = _writes(tenant, namespace)
         await tenant.reconcile_times(controller, 2)
         assert _writes(tenant, namespace) == writes
@@ -239,18 +259,18 @@ async def test_hooks_of_every_kind_come_before_everything_else(tenant: Environme
         assert "still serving" in failed["status"]["message"]
         assert failed["status"]["serving"]["revision"] == 1
         await tenant.reconcile_times(controller, 2)
-        assert await _colours(tenant, namespace) == {**blue, "scripts": "red"}
+        assert await _colors(tenant, namespace) == {**blue, "scripts": "red"}
         web = await tenant.api.get(DEPLOYMENTS, "web", namespace)
         assert web["metadata"]["generation"] == 1
         tenant.commit(_hooked("green"))
         await finish_job(tenant, namespace, "migrate")
         first = await _report_hook_pod(tenant, namespace, "Running")
         await tenant.reconcile_times(controller, 2)
-        assert await _colours(tenant, namespace) == {**blue, "scripts": "green"}
+        assert await _colors(tenant, namespace) == {**blue, "scripts": "green"}
         await _report_hook_pod(tenant, namespace, "Succeeded")
         await tenant.phase("Ready")
         green = {"scripts": "green", "late": "green", "settings": "green"}
-        assert await _colours(tenant, namespace) == green
+        assert await _colors(tenant, namespace) == green
         tenant.commit(_hooked("white"))
         await finish_job(tenant, namespace, "migrate")
         assert await _report_hook_pod(tenant, namespace, "Succeeded", after=first) != first
@@ -258,10 +278,10 @@ async def test_hooks_of_every_kind_come_before_everything_else(tenant: Environme
 
 
 async def _is_white(tenant: EnvironmentHarness, namespace: str) -> bool:
-    return set((await _colours(tenant, namespace)).values()) == {"white"}
+    return set((await _colors(tenant, namespace)).values()) == {"white"}
 
 
-async def _colours(tenant: EnvironmentHarness, namespace: str) -> dict[str, str]:
+async def _colors(tenant: EnvironmentHarness, namespace: str) -> dict[str, str]:
     rows = await tenant.api.list(CONFIG_MAPS, namespace)
     coloured = (row for row in rows if "colour" in (row.get("data") or {}))
     return {row["metadata"]["name"]: row["data"]["colour"] for row in coloured}

@@ -19,6 +19,7 @@ from tests.support.environments.environment_harness import (
 from tests.support.processes.polling import eventually
 from windlass.environments.isolation import drift_rules, network_policies, quota
 from windlass.environments.isolation.isolation_writer import IsolationWriter
+from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -30,6 +31,7 @@ _BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
 _OPEN = {"spec": {"ingress": [{}], "egress": [{}]}}
 _OPEN_INGRESS = {"spec": {"ingress": [{}]}}
 _RESTORED_SECONDS = 5.0
+_START_SECONDS = 30.0
 
 
 class Kubectl:
@@ -70,7 +72,13 @@ async def _create_isolated(tenant: EnvironmentHarness, **spec: Any) -> str:
 
 
 async def _wait_restored(
-    tenant: EnvironmentHarness, gvr: GVR, name: str, namespace: str, is_right: Callable[[Any], bool]
+    tenant: EnvironmentHarness,
+    gvr: GVR,
+    name: str,
+    namespace: str,
+    is_right: Callable[[Any], bool],
+    *,
+    seconds: float = _RESTORED_SECONDS,
 ) -> Any:
     """The object, once `is_right` holds, within the time that drift may last."""
 
@@ -81,7 +89,7 @@ async def _wait_restored(
             return None
         return live if is_right(live) else None
 
-    return await eventually(poll, f"{name} is restored", seconds=_RESTORED_SECONDS)
+    return await eventually(poll, f"{name} is restored", seconds=seconds)
 
 
 async def _notes(tenant: EnvironmentHarness, reason: str, number: int = 1) -> list[str]:
@@ -182,6 +190,7 @@ async def test_drift_from_before_a_restart_is_corrected(
             "default-policy",
             namespace,
             lambda live: "ingress" not in live["spec"],
+            seconds=_START_SECONDS,
         )
         await _wait_restored(
             tenant,
@@ -332,6 +341,8 @@ async def test_a_changed_quota_is_not_reported_as_a_failure(tenant: EnvironmentH
                 "default-quota",
                 namespace,
                 lambda live, pods=pods: (live["status"]["hard"] or {})["pods"] == str(pods),
+                # The controller manager counts in its own time.
+                seconds=30.0,
             )
             await tenant.request_reconcile()
             written = [
@@ -354,6 +365,12 @@ async def _open_and_wait_restored(
         namespace,
         lambda live: "ingress" not in live["spec"] and "egress" not in live["spec"],
     )
+
+
+async def _policy_specs(tenant: EnvironmentHarness, namespace: str) -> dict[str, Any]:
+    """The spec of every NetworkPolicy by its name."""
+    policies = await tenant.api.list(POLICIES, namespace)
+    return {row["metadata"]["name"]: row["spec"] for row in policies}
 
 
 @pytest.mark.scenario("E36", "E39")
@@ -381,31 +398,75 @@ async def test_a_refused_quota_does_not_stop_the_repair_of_the_isolation(
 async def test_a_restart_with_a_refused_quota_closes_an_opened_policy(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
-    """What depends on no quota is restored; the quota and all other policies stay."""
+    """Every policy of the Project is restored; the quota, which is not known, stays."""
     async with tenant.running():
         namespace = await _create_isolated(tenant, quota={"pods": 7})
-        before = {row["metadata"]["name"] for row in await tenant.api.list(POLICIES, namespace)}
+        before = await _policy_specs(tenant, namespace)
     await tenant.apply(tenant.environment(quota={"pods": 9999}))
     await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+    await kubectl.patch("netpol", "allow-web-egress", namespace, {"spec": {"egress": [{}]}})
     async with tenant.running(poll_seconds=3600.0) as controller:
-        await _wait_restored(
-            tenant,
-            POLICIES,
-            "default-policy",
-            namespace,
-            lambda live: "ingress" not in live["spec"],
-        )
+        for name in ("default-policy", "allow-web-egress"):
+            await _wait_restored(
+                tenant,
+                POLICIES,
+                name,
+                namespace,
+                lambda live, name=name: bool(live["spec"] == before[name]),
+                seconds=_START_SECONDS,
+            )
         await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
-        assert await _notes(tenant, "DriftCorrected") == [
-            "Drift corrected: NetworkPolicy default-policy (changed by kubectl-patch)"
+        assert await _notes(tenant, "DriftCorrected", 2) == [
+            "Drift corrected: NetworkPolicy allow-web-egress (changed by kubectl-patch)",
+            "Drift corrected: NetworkPolicy default-policy (changed by kubectl-patch)",
         ]
         await tenant.reconcile_times(controller, 2)
         tenant.connection.recorded.clear()
         await tenant.reconcile_times(controller, 2)
         assert not tenant.connection.requests_for(namespace)
         quota_pods = (await tenant.api.get(QUOTAS, "default-quota", namespace))["spec"]["hard"]
-        policies = {row["metadata"]["name"] for row in await tenant.api.list(POLICIES, namespace)}
+        policies = await _policy_specs(tenant, namespace)
     assert (quota_pods["pods"], policies) == ("7", before)
+
+
+async def test_a_restart_with_a_refused_quota_removes_an_allowing_policy_of_others(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """An untrusted Environment stays untrusted, whatever its quota is."""
+    async with tenant.running():
+        namespace = await _create_isolated(tenant, trust="untrusted")
+        before = await _policy_specs(tenant, namespace)
+    await tenant.apply(tenant.environment(trust="untrusted", quota={"pods": 9999}))
+    await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "open", ingress=[{}]))
+    async with tenant.running(poll_seconds=3600.0):
+        await tenant.wait_deleted(POLICIES, "open", namespace, seconds=_START_SECONDS)
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+        [note] = await _notes(tenant, "PolicyRemoved")
+        policies = await _policy_specs(tenant, namespace)
+    assert note.startswith("Removed NetworkPolicy open (added by kubectl")
+    assert policies == before
+
+
+async def test_a_restart_with_a_refused_egress_rule_closes_its_policy_alone(
+    tenant: EnvironmentHarness,
+) -> None:
+    """The administrator lowers the ceiling: what the rule allowed before is no longer allowed."""
+    egress = [
+        {"name": "db", "cidrs": ["10.1.2.0/24"]},
+        {"name": "mail", "cidrs": ["203.0.113.0/24"]},
+    ]
+    async with tenant.running(network=ClusterNetwork(egress_ceiling=("10.1.0.0/16",))):
+        await tenant.apply(tenant.project(network={"egress": egress}))
+        await tenant.apply(tenant.environment())
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        before = await _policy_specs(tenant, namespace)
+    async with tenant.running(poll_seconds=3600.0):
+        await tenant.wait_deleted(POLICIES, "allow-egress-db", namespace, seconds=_START_SECONDS)
+        await tenant.condition("PoliciesReady", "EgressNotAllowed")
+        policies = await _policy_specs(tenant, namespace)
+    assert before.keys() - policies.keys() == {"allow-egress-db"}
+    assert policies.items() <= before.items()
 
 
 async def _delete_project(tenant: EnvironmentHarness) -> None:

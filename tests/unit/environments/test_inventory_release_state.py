@@ -72,6 +72,19 @@ def test_a_release_state_that_lost_count_continues_from_the_status() -> None:
     assert inventory.begin_revision(first, SECOND, LATER, at_least=1).revision.number == 2
 
 
+def test_a_lost_state_of_a_serving_environment_continues_with_an_upgrade() -> None:
+    """Where objects remain; in a new namespace everything is installed."""
+    remaining = ReleaseState((InventoryEntry("apps", "Deployment", "web", "u1"),))
+    for state, was_serving, is_upgrade in (
+        (remaining, True, True),
+        (remaining, False, False),
+        (ReleaseState(), True, False),
+        (inventory.begin_revision(ReleaseState(), SECOND, NOW), True, False),
+    ):
+        begun = inventory.begin_revision(state, FIRST, NOW, at_least=1, was_serving=was_serving)
+        assert begun.revision.is_upgrade is is_upgrade
+
+
 def test_the_first_readiness_is_noted_once() -> None:
     """It is the time since when a revision serves."""
     begun = inventory.begin_revision(ReleaseState(), FIRST, NOW)

@@ -101,17 +101,20 @@ class BundleApplier:
         *,
         is_retried: bool = False,
         at_least: int = 0,
+        was_serving: bool = False,
     ) -> ApplyResult:
         """Apply `bundle` to `namespace` and delete what it no longer contains.
 
         Its result is None if everything is applied. `is_retried` lets failed hooks run once more.
         `at_least` is the revision in the status: the namespace, and the state in it, may have been
-        recreated since.
+        recreated since. `was_serving` says that the status names a serving revision.
         """
         previous = inventory.recover_state(
             self.release_state(namespace), self._cache.bundle_objects(namespace), owner.uid
         )
-        state = inventory.begin_revision(previous, bundle, self._clock.now(), at_least=at_least)
+        state = inventory.begin_revision(
+            previous, bundle, self._clock.now(), at_least=at_least, was_serving=was_serving
+        )
         await self._write_state(namespace, owner, state)
         run = self._make_run(
             namespace, owner, bundle, previous, state, memory, is_retried=is_retried

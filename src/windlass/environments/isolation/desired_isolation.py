@@ -1,14 +1,16 @@
 """Computes the desired isolation of an Environment, from it and its Project.
 
 The same Project, quota and trust give the same isolation, so it is computed once and the same
-instance is returned from then on. What is not allowed is refused, and what was computed before
-stays in force.
+instance is returned from then on. What is not allowed is refused, and what was accepted before
+stays in force. After a restart that is not known: then all policies of the Project are in force
+but those of egress rules that are refused, and quota and limits stay as they are.
 
 Called by `environment_reconciler` for step policies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.api.kinds.environment import Trust
@@ -17,10 +19,15 @@ from windlass.api.kinds.project_limits import Quota
 from windlass.environments import spec
 from windlass.environments.isolation import network_policies, quota, trust
 from windlass.environments.isolation.isolation_writer import IsolationSpec
-from windlass.environments.isolation.network_policies import ClusterNetwork, EgressRefused
+from windlass.environments.isolation.network_policies import (
+    ClusterNetwork,
+    EgressRefused,
+    EgressRule,
+)
 from windlass.environments.isolation.quota import QuotaAboveMaximum
 from windlass.environments.isolation.trust import UntrustedPolicy
 from windlass.environments.preconditions import EnvironmentContext
+from windlass.objects.names import Object
 
 
 class IsolationRefused(ValueError):
@@ -53,22 +60,22 @@ class DesiredIsolation:
     def __init__(self, network: ClusterNetwork, untrusted: UntrustedPolicy) -> None:
         self._network = network
         self._untrusted = untrusted
-        # What depends on no Project: it is in force also where nothing else is known.
-        self.base = IsolationSpec(
-            hard={},
-            container_limits={},
-            policies=network_policies.desired_policies((), network, web_egress=False),
-            is_partial=True,
-        )
 
     def compute(
         self, context: EnvironmentContext, previous: ComputedIsolation | None
     ) -> ComputedIsolation:
         """The isolation of one Environment, `previous` if it still is; raises IsolationRefused."""
-        if previous is not None and previous.is_for(context):
+        if previous is not None and previous.is_for(context) and not previous.spec.is_partial:
             return previous
-        spec = context.environment.spec
-        return ComputedIsolation(context.project, spec.quota, spec.trust, self._check(context))
+        return _computed(context, self._check(context))
+
+    def fall_back(
+        self, context: EnvironmentContext, previous: ComputedIsolation | None
+    ) -> ComputedIsolation:
+        """What is maintained while the isolation is refused: the last accepted one, if known."""
+        if previous is not None and (previous.is_for(context) or not previous.spec.is_partial):
+            return previous
+        return _computed(context, self._build_partial(context))
 
     def _check(self, context: EnvironmentContext) -> IsolationSpec:
         """The isolation of the Environment, unless something in it is not allowed."""
@@ -89,14 +96,35 @@ class DesiredIsolation:
     def _build(self, context: EnvironmentContext) -> IsolationSpec:
         project, environment = context.project, context.environment
         hard = quota.hard_limits(trust.quota_amounts(project, environment, self._untrusted))
-        policies = network_policies.desired_policies(
-            spec.egress_rules(project, trusted=trust.is_trusted(environment)),
-            self._network,
-            web_egress=project.spec.network.web_egress == "Public",
-        )
         return IsolationSpec(
             hard,
             quota.container_limit_range(spec.container_bounds(project), hard),
-            policies,
+            self._policies(context, _egress_rules(context)),
             is_trusted=trust.is_trusted(environment),
         )
+
+    def _build_partial(self, context: EnvironmentContext) -> IsolationSpec:
+        """The isolation without what may be refused: quota, limits, egress to closed addresses."""
+        allowed = network_policies.allowed_rules(_egress_rules(context), self._network)
+        return IsolationSpec(
+            hard={},
+            container_limits={},
+            policies=self._policies(context, allowed),
+            is_trusted=trust.is_trusted(context.environment),
+            is_partial=True,
+        )
+
+    def _policies(
+        self, context: EnvironmentContext, egress: Iterable[EgressRule]
+    ) -> dict[str, Object]:
+        web_egress = context.project.spec.network.web_egress == "Public"
+        return network_policies.desired_policies(egress, self._network, web_egress=web_egress)
+
+
+def _egress_rules(context: EnvironmentContext) -> tuple[EgressRule, ...]:
+    return spec.egress_rules(context.project, trusted=trust.is_trusted(context.environment))
+
+
+def _computed(context: EnvironmentContext, isolation: IsolationSpec) -> ComputedIsolation:
+    requested = context.environment.spec
+    return ComputedIsolation(context.project, requested.quota, requested.trust, isolation)

@@ -68,8 +68,7 @@ class IsolationSpec:
     container_limits: defaults and maxima of the LimitRange for one container
     policies:         the spec of each NetworkPolicy by its name
     is_trusted:       if False, foreign NetworkPolicies that allow traffic are deleted
-    is_partial:       if True, only bindings and policies are known: quota, limits and other
-                      policies stay as they are
+    is_partial:       if True, quota and limits are not known and stay as they are
     """
 
     hard: Mapping[str, str]
@@ -149,8 +148,7 @@ class IsolationWriter:
                 except (Invalid, Conflict) as error:
                     # The other objects are still written: each of them isolates on its own.
                     failure = failure or _write_failure(desired, error)
-            if not isolation.is_partial:
-                await self._remove_stale_policies(namespace, owner, isolation, memory)
+            await self._remove_stale_policies(namespace, owner, isolation, memory)
             if not isolation.is_trusted:
                 corrections += await self._remove_foreign_policies(namespace, isolation, memory)
         except Forbidden as error:

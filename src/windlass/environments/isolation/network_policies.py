@@ -88,6 +88,19 @@ def desired_policies(
     return policies
 
 
+def allowed_rules(egress: Iterable[EgressRule], network: ClusterNetwork) -> tuple[EgressRule, ...]:
+    """The rules for which `desired_policies` does not raise EgressRefused."""
+    return tuple(rule for rule in egress if _is_allowed(rule, network))
+
+
+def _is_allowed(rule: EgressRule, network: ClusterNetwork) -> bool:
+    try:
+        _check_egress(rule, network)
+    except EgressRefused:
+        return False
+    return True
+
+
 def _check_egress(rule: EgressRule, network: ClusterNetwork) -> None:
     """Raise EgressRefused if a rule reaches private addresses beyond the ceiling."""
     private = (

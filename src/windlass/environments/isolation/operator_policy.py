@@ -46,8 +46,8 @@ class OperatorPolicyCheck:
     def pending_message(self) -> str:
         """The message for the readiness endpoint while the policy is not in force."""
         return (
-            "operator policy not in force; is ValidatingAdmissionPolicy "
-            f"{self._install.operator_policy} installed with its binding?"
+            "operator policy not in force; check that ValidatingAdmissionPolicy "
+            f"{self._install.operator_policy} and its binding are installed (deploy/rbac)"
         )
 
     async def wait(self) -> None:

@@ -198,6 +198,16 @@ def test_the_ceiling_must_cover_an_egress_rule_completely() -> None:
             )
 
 
+def test_a_refused_egress_rule_does_not_refuse_the_others() -> None:
+    """Those that are allowed keep their order."""
+    rules = [
+        EgressRule(name, (cidr,), ())
+        for name, cidr in (("a", "203.0.113.0/24"), ("b", "10.0.0.0/8"), ("c", "10.1.0.0/16"))
+    ]
+    network = ClusterNetwork(egress_ceiling=("10.1.0.0/16",))
+    assert network_policies.allowed_rules(rules, network) == (rules[0], rules[2])
+
+
 @pytest.mark.parametrize("text", ["10.1.2.3/16", "example.org", "10.0.0.0/33", ""])
 def test_an_invalid_cidr_is_refused(text: str) -> None:
     """With an example of a valid one."""
