@@ -49,6 +49,10 @@ _NO_NODE_CHOICE = "is set by the administrator for untrusted Environments; remov
 _NODE_CHOICES = (("tolerations",), ("nodeSelector",), ("affinity", "nodeAffinity"))
 """Fields by which a pod chooses its nodes."""
 
+_POD_AFFINITIES = ("podAffinity", "podAntiAffinity")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 _VOLUMES = frozenset(
     {
         "configMap",
@@ -193,6 +197,23 @@ def _node_choice_faults(obj: Object) -> Iterator[Fault]:
         holder = kinds.map_at(spec, path[:-1]) or {}
         if holder.get(path[-1]):
             yield ".".join((kinds.pod_spec_path(obj), *path)), _NO_NODE_CHOICE
+    for inner, term in _pod_affinity_terms(spec):
+        # An empty list means the own namespace, an empty selector all namespaces.
+        if term.get("namespaces"):
+            yield f"{kinds.pod_spec_path(obj)}.{inner}.namespaces", _NO_NODE_CHOICE
+        if term.get("namespaceSelector") is not None:
+            yield f"{kinds.pod_spec_path(obj)}.{inner}.namespaceSelector", _NO_NODE_CHOICE
+
+
+def _pod_affinity_terms(spec: Object) -> Iterator[tuple[str, Object]]:
+    """Terms that place a pod near to or away from other pods, with their paths."""
+    for name in _POD_AFFINITIES:
+        affinity = kinds.map_at(spec, ("affinity", name)) or {}
+        for index, term in enumerate(affinity.get(_REQUIRED) or ()):
+            yield f"affinity.{name}.{_REQUIRED}[{index}]", term
+        for index, weighted in enumerate(affinity.get(_PREFERRED) or ()):
+            path = f"affinity.{name}.{_PREFERRED}[{index}].podAffinityTerm"
+            yield path, weighted.get("podAffinityTerm") or {}
 
 
 def _cluster_access_faults(obj: Object, access: ClusterAccess) -> Iterator[Fault]:

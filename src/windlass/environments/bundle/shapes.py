@@ -162,11 +162,16 @@ _VOLUME: Shape = {
     "ephemeral": {"volumeClaimTemplate": _CLAIM},
     "csi": {"driver!": text},
 }
+_POD_TERMS: Shape = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [{}],
+    "preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {}}],
+}
 _POD: Shape = {
     "containers!": [_CONTAINER],
     "initContainers": [_CONTAINER],
     "ephemeralContainers": [_CONTAINER],
     "volumes": [_VOLUME],
+    "affinity": {"podAffinity": _POD_TERMS, "podAntiAffinity": _POD_TERMS},
     "securityContext": {},
     "serviceAccountName": text,
     "serviceAccount": text,

@@ -22,7 +22,20 @@ from windlass.objects.names import Object
 _SANDBOX = UntrustedPolicy(
     pod_security="baseline", runtime_class_name="sandbox", node_selector={"pool": "forks"}
 )
-_AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_AFFINITY = {"nodeAffinity": {_REQUIRED: {}}}
+_OWN_PODS = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+_NAMED: Object = {"podAffinity": {_REQUIRED: [{**_OWN_PODS, "namespaces": ["shop"]}]}}
+_SELECTED: Object = {
+    "podAntiAffinity": {
+        _PREFERRED: [{"weight": 1, "podAffinityTerm": {**_OWN_PODS, "namespaceSelector": {}}}]
+    }
+}
+_OWN_NAMESPACE: Object = {
+    "podAffinity": {_REQUIRED: [{**_OWN_PODS, "namespaces": [], "namespaceSelector": None}]},
+    "podAntiAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": _OWN_PODS}]},
+}
 
 
 def _project(**spec: Any) -> Project:
@@ -94,17 +107,22 @@ def test_an_untrusted_environment_may_only_lower_its_quota() -> None:
         ("tolerations", pod_spec(tolerations=[{"operator": "Exists"}])),
         ("nodeSelector", pod_spec(nodeSelector={"pool": "gpu"})),
         ("affinity.nodeAffinity", pod_spec(affinity=_AFFINITY)),
+        (f"affinity.podAffinity.{_REQUIRED}[0].namespaces", pod_spec(affinity=_NAMED)),
+        (
+            f"affinity.podAntiAffinity.{_PREFERRED}[0].podAffinityTerm.namespaceSelector",
+            pod_spec(affinity=_SELECTED),
+        ),
     ],
 )
 def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
-    """Neither by tolerations, nor by labels, nor by affinity."""
+    """Neither by tolerations, nor by labels, nor by affinity to nodes or foreign pods."""
     obj = written.deployment("x", pod)
     assert list(field_rules.field_violations(obj, frozenset(), written.CLUSTER_ACCESS)) == []
     [violation] = field_rules.field_violations(
         obj, frozenset(), written.CLUSTER_ACCESS, trusted=False
     )
     assert violation.where == f"Deployment/x spec.template.spec.{path}"
-    harmless = pod_spec(tolerations=[], nodeSelector=None, affinity={"podAffinity": {"x": 1}})
+    harmless = pod_spec(tolerations=[], nodeSelector=None, affinity=_OWN_NAMESPACE)
     assert not [
         *field_rules.field_violations(
             written.job("x", harmless), frozenset(), written.CLUSTER_ACCESS, trusted=False
