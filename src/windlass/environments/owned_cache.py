@@ -146,8 +146,12 @@ class OwnedCache:
 
 
 def _read_owner(key: Key, raw: bytes) -> Key | None:
-    """The Environment that a namespace belongs to."""
-    namespace: Object = orjson.loads(raw)
+    """The Environment that a namespace belongs to; None also if it cannot be decoded."""
+    del key
+    try:
+        namespace: Object = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
     if not ownership.owner_uid(namespace):
         return None
     owner_namespace, name = ownership.owner_key(namespace)

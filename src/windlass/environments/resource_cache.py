@@ -128,9 +128,12 @@ def _decode_environment(raw: bytes) -> Environment:
     return Environment.decode(raw)
 
 
-def _read_project(key: Key, raw: bytes) -> Key:
-    """The Project that an Environment names."""
-    ref = project_ref(orjson.loads(raw))
+def _read_project(key: Key, raw: bytes) -> Key | None:
+    """The Project that an Environment names; None for one that cannot be decoded."""
+    try:
+        ref = project_ref(orjson.loads(raw))
+    except orjson.JSONDecodeError:
+        return None
     return Key(str(ref.get("namespace") or key.namespace), str(ref.get("name") or ""))
 
 

@@ -130,7 +130,7 @@ class ReverserCache:
 def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
     try:
         partial = _PARTIAL_RULE_DECODER.decode(raw)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return 0, None
     ref = partial.spec.destination_ref
     return partial.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
