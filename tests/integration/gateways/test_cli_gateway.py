@@ -508,7 +508,22 @@ def test_verify_agrees_with_plan_about_the_token_to_scan_with(shell: Shell) -> N
     assert shell.run("plan", shell.token()).returncode == 0
     verified = shell.windlass("verify", f"--to={shell.data}", shell.token())
     assert (verified.returncode, verified.stderr) == (0, "")
-    assert shell.windlass("verify", f"--to={shell.data}").returncode == 2
+    other = shell.directory / "other-token"
+    other.write_text("other:s3cret")
+    assert shell.windlass("verify", f"--to={shell.data}", f"--token-file={other}").returncode == 2
+
+
+def test_plan_and_verify_keep_every_token_without_a_token_file(shell: Shell) -> None:
+    """Its name is unknown then, and any token of the gateway may be the one that scans need."""
+    shell.run("apply")
+    token = shell.data / CORE / "ignition/api-token/agent/config.json"
+    token.parent.mkdir(parents=True)
+    token.write_text("{}")
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
+    assert "api-token" not in shell.run("plan").stdout
+    assert shell.windlass("verify", f"--to={shell.data}").returncode == 0
+    shell.run("apply")
+    assert token.exists()
 
 
 def test_verify_agrees_with_plan_about_a_mode_file_that_an_overlay_omits(shell: Shell) -> None:

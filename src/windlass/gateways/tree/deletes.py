@@ -10,10 +10,11 @@ table of APP-9 (a path is ours if the manifest has it):
 | in a newly managed directory | ours | ours | - |
 | outside: its root is no longer managed | ours | ours | ours |
 
-Excluded and protected paths and the API token used for scans are never deleted. So the first
-sync, when nothing is ours yet, deletes nothing at all. Symlinks are not files and stay. Too many
-deletes stop the sync until it is allowed for exactly this commit and routing; adopted files are
-kept until then, however few they are, and the sync goes on without them.
+Excluded and protected paths and the API token used for scans are never deleted. While the name of
+that token is unknown, every token that is not ours is kept: it may be the one. So the first sync,
+when nothing is ours yet, deletes nothing at all. Symlinks are not files and stay. Too many deletes
+stop the sync until it is allowed for exactly this commit and routing; adopted files are kept until
+then, however few they are, and the sync goes on without them.
 
 A managed directory may hold files that no commit brought. Under the policy Mirror:
 
@@ -104,6 +105,8 @@ _MAX_NAMES = 5
 # Short enough that the annotation at the end of the message is not cut off in a status.
 _PATH_CHARS = 50
 _API_TOKEN_FOLDER = ("ignition", "api-token")
+# config, resources, the collection, and the folder above.
+_API_TOKEN_DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,10 @@ class DeleteAllowance:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSafety:
-    """The delete rules of `spec.safety`; `api_token` is the name of the token used for scans."""
+    """The delete rules of `spec.safety`; `api_token` is the name of the token used for scans.
+
+    It is empty while it is unknown.
+    """
 
     delete_policy: DeletePolicy = "Mirror"
     max_deletes: int = 1000
@@ -141,7 +147,7 @@ def files_to_delete(
     """
     reasons = dict(_obsolete_files(inputs, safety.delete_policy))
     if safety.delete_policy == "Mirror":
-        reasons.update(_extra_files(inputs, kept))
+        reasons.update(_extra_files(inputs, safety, kept))
     return {path: reasons[path] for path in sorted(reasons) if _is_deletable(inputs, safety, path)}
 
 
@@ -151,7 +157,11 @@ def files_to_confirm(
     """The files of `adopted` whose deletion needs an allowance, in path order."""
     if safety.delete_policy != "Mirror":
         return []
-    return sorted(path for path in adopted if _is_deletable(inputs, safety, path))
+    return sorted(
+        path
+        for path in adopted
+        if _is_deletable(inputs, safety, path) and not is_kept_token(path, safety.api_token)
+    )
 
 
 def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
@@ -171,9 +181,22 @@ def _is_deletable(inputs: PlanInputs, safety: DeleteSafety, path: str) -> bool:
 
 def is_api_token(path: str, name: str) -> bool:
     """Whether `path` belongs to the gateway's resource for the API token `name`."""
+    return bool(name) and _is_any_api_token(path) and path.split("/")[5] == name
+
+
+def is_kept_token(path: str, name: str) -> bool:
+    """Whether a file that no sync wrote is kept because scans need it, or may need it.
+
+    `name` is that of the token used for scans. It is empty before the Secret is mounted and while
+    the Secret has no usable token: then the file of any token may be the one.
+    """
+    return is_api_token(path, name) if name else _is_any_api_token(path)
+
+
+def _is_any_api_token(path: str) -> bool:
     parts = path.split("/")
     in_collection = parts[:2] == ["config", "resources"] and tuple(parts[3:5]) == _API_TOKEN_FOLDER
-    return bool(name) and in_collection and parts[5:6] == [name]
+    return in_collection and len(parts) > _API_TOKEN_DEPTH
 
 
 def mass_delete_guard(
@@ -219,10 +242,14 @@ def _obsolete_files(inputs: PlanInputs, policy: DeletePolicy) -> Iterator[tuple[
             yield path, "no longer in the commit"
 
 
-def _extra_files(inputs: PlanInputs, kept: Collection[str]) -> Iterator[tuple[str, str]]:
+def _extra_files(
+    inputs: PlanInputs, safety: DeleteSafety, kept: Collection[str]
+) -> Iterator[tuple[str, str]]:
     previous = inputs.previous_directories
     for path in unmanaged_files(inputs):
-        if path not in kept and live_tree.is_within(path, previous):
+        if path in kept or is_kept_token(path, safety.api_token):
+            continue
+        if live_tree.is_within(path, previous):
             yield path, "not in the commit"
 
 

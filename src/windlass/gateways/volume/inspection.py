@@ -102,7 +102,7 @@ def inspect_drift(
     """The drift of all managed files, none before the first sync; `everything` reads contents.
 
     What a plan neither writes nor deletes is no drift: excluded paths, omitted ones, and the
-    gateway's resource for the token that it is scanned with.
+    gateway's resource for the token that it is scanned with, or for any while its name is unknown.
     """
     if manifest is None:
         return FileDrift()
@@ -119,7 +119,7 @@ def inspect_drift(
         if path not in manifest.files
         and path not in kept
         and live_tree.is_within(path, managed)
-        and not deletes.is_api_token(path, api_token)
+        and not deletes.is_kept_token(path, api_token)
     )
     drift = live_tree.find_drift(
         manifest, live.files, hashes, _without_excluded(extras, excludes), stamped

@@ -9,7 +9,13 @@ import pytest
 
 from tests.support.gateways.sync_model import Commit, GatewayModel, annotated_pod
 from windlass.gateways.tree import plan as plans
-from windlass.gateways.tree.deletes import DeleteAllowance, DeletePolicy, DeleteSafety, is_api_token
+from windlass.gateways.tree.deletes import (
+    DeleteAllowance,
+    DeletePolicy,
+    DeleteSafety,
+    is_api_token,
+    is_kept_token,
+)
 from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.gateways.wire.routing import Routing, RoutingMapping, RoutingProfile, hash_routing
 
@@ -131,6 +137,47 @@ def test_the_api_token_of_the_agent_is_never_deleted() -> None:
     assert gateway.sync(Commit({"s/a": b"2"})).paths("delete") == [other_token]
     assert not is_api_token("config/resources/core/ignition/api-token/x", "")
     assert not is_api_token("projects/core/ignition/api-token/windlass", "windlass")
+
+
+def test_every_token_of_the_gateway_is_kept_while_the_name_to_scan_with_is_unknown() -> None:
+    """Any of them may be the one that scans need; other files are deleted as ever."""
+    token = "config/resources/core/ignition/api-token/agent/config.json"
+    extra = "config/resources/core/ignition/props/config.json"
+    gateway = _gateway(("s", "config/resources/core"))
+    gateway.sync(Commit({"s/a": b"1"}))
+    for path in (token, extra):
+        gateway.disk.write(path, b"live")
+    assert gateway.sync(Commit({"s/a": b"2"})).paths("delete") == [extra]
+
+
+def test_git_revokes_a_token_also_while_the_name_to_scan_with_is_unknown() -> None:
+    """A token that a commit brought and a later one dropped is deleted."""
+    gateway = _gateway(("s", "config/resources/core"))
+    gateway.sync(Commit({"s/a": b"1", "s/ignition/api-token/old/config.json": b"2"}))
+    deleted = gateway.sync(Commit({"s/a": b"1"})).paths("delete")
+    assert deleted == ["config/resources/core/ignition/api-token/old/config.json"]
+
+
+def test_an_adopted_token_needs_no_confirmation_while_the_name_to_scan_with_is_unknown() -> None:
+    """No allowance deletes it, so no warning asks for one."""
+    token = "config/resources/core/ignition/api-token/agent/config.json"
+    gateway = _gateway(("s", "config/resources/core"))
+    gateway.disk.write(token, b"live")
+    assert gateway.sync(Commit({"s/a": b"1"})).plan.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "projects/core/ignition/api-token/agent/config.json",
+        "config/resources/core/ignition/api-token",
+        "config/resources/core/other/api-token/agent/config.json",
+    ],
+)
+def test_only_files_of_token_resources_are_kept_without_a_name(path: str) -> None:
+    """The folder of the tokens in a collection, and nothing that merely looks like it."""
+    assert is_kept_token("config/resources/external/ignition/api-token/agent/config.json", "")
+    assert not is_kept_token(path, "")
 
 
 @pytest.mark.scenario("G42")
