@@ -154,3 +154,37 @@ async def test_a_sync_completed_at_start_reports_the_files_that_it_kept(
             await operations.sync(site.sync_request(), Interrupt(), trigger="")
     restarted = await _operations(site)
     assert "1 file existed before the directory was synced" in restarted.state.kept_back
+
+
+async def test_the_record_of_a_sync_completed_at_start_has_the_warnings_of_its_plan(
+    site: EngineHarness, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are stored before the commit point, and dropped once a record has them."""
+    existing = site.data / "projects/line/existing.json"
+    existing.parent.mkdir(parents=True)
+    existing.write_text("{}")
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "_complete", die)
+        with pytest.raises(Killed):
+            await _sync(await _operations(site), site)
+    operations = await _operations(site)
+    assert operations.state.planned_warnings == ()
+    await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
+    (record,) = _records(log_lines)
+    assert any("1 file existed before" in warning for warning in record["warnings"])
+
+
+async def test_a_finished_sync_leaves_no_planned_warnings(site: EngineHarness) -> None:
+    """Its own record has them already."""
+    existing = site.data / "projects/line/existing.json"
+    existing.parent.mkdir(parents=True)
+    existing.write_text("{}")
+    operations = await _operations(site)
+    await _sync(operations, site)
+    assert operations.state.planned_warnings == ()
+    assert operations.state.audit is not None
+    assert any("1 file existed" in warning for warning in operations.state.audit.warnings)

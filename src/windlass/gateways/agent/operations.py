@@ -19,7 +19,7 @@ from windlass.base import memory as memories
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import state
+from windlass.gateways.agent import audit_log, state
 from windlass.gateways.agent.audit_log import NO_SCAN_NEEDED, NOT_SCANNED, AuditLog
 from windlass.gateways.agent.decisions import SyncCause
 from windlass.gateways.agent.gateway_answers import GatewayState
@@ -126,8 +126,10 @@ class GatewayOperations:
         await self.load_state()
         # The crash hit before the audit record was stored. A rollback writes its own when resumed.
         if resumed is not None and resumed.tree == "new" and self.state.undoing is None:
-            record = await self._audit_log.resumed_sync_record(resumed.record, self.applied_tree)
-            await self.update_state(audit=self._replace_audit_record(record))
+            record = await self._audit_log.resumed_sync_record(
+                resumed.record, self.applied_tree, self.state.planned_warnings
+            )
+            await self.update_state(audit=self._replace_audit_record(record), planned_warnings=())
         self._metrics.lock_held.set(1)
         self.is_started = self.is_tree_consistent = True
         return resumed
@@ -285,13 +287,17 @@ class GatewayOperations:
     def _record_pending_scans(self, planned: PlannedSync) -> None:
         """Record the scans of a plan; called in the thread that is about to commit it.
 
-        Also its warning about kept files: a restart that completes the sync has no plan.
+        Also its warnings: a restart that completes the sync has no plan.
         """
         pending = tuple(sorted({*self.state.pending, *planned.plan.scans}))
         # A volume without a tree: the gateway's first boot is still to come (STA-8).
         boots = self.state.boots or self.applied_tree is None
         updated = structs.replace(
-            self.state, pending=pending, boots=boots, kept_back=planned.confirmation_warning
+            self.state,
+            pending=pending,
+            boots=boots,
+            kept_back=planned.confirmation_warning,
+            planned_warnings=audit_log.first_warnings(planned),
         )
         self._state_file.write(updated)
         self.state = updated
@@ -351,6 +357,7 @@ class GatewayOperations:
             hashed=self.state.hashed or self._clock.now(),
             allowed=request.safety.allowed.commit if request.safety.allowed is not None else "",
             kept_back=result.planned.confirmation_warning,
+            planned_warnings=(),
             audit=self._replace_audit_record(record),
         )
 

@@ -114,6 +114,9 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     allowed: str = ""
     # Warning about files that the last sync did not delete because it was not allowed to.
     kept_back: str = ""
+    # First warnings of the plan that is being applied, for the audit record of a sync that a start
+    # completes; empty once the sync has a record.
+    planned_warnings: tuple[str, ...] = ()
 
 
 class AgentStateFile:
