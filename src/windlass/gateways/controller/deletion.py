@@ -37,7 +37,8 @@ class IgnitionSyncDeletion:
         self._api = api
         self._writer = writer
         self._clock = clock
-        # Monotonic time of the first attempt per IgnitionSync; dropped with the finalizer.
+        # Monotonic time of the first attempt per IgnitionSync; dropped with the finalizer,
+        # and by `forget` where somebody else removed that.
         self._started_at: dict[Key, float] = {}
 
     async def reconcile(self, snapshot: Snapshot) -> Outcome:
@@ -63,6 +64,10 @@ class IgnitionSyncDeletion:
         )
         self._started_at.pop(snapshot.key, None)
         return Outcome.gone()
+
+    def forget(self, key: Key) -> None:
+        """Drop what is known of an IgnitionSync that is gone; the next of its name starts anew."""
+        self._started_at.pop(key, None)
 
     async def _notify_and_revoke(self, snapshot: Snapshot) -> None:
         if snapshot.published_data:

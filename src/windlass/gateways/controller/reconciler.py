@@ -368,6 +368,7 @@ class IgnitionSyncReconciler:
         self._last_requests.pop(key, None)
         self._dependencies.ref_poller.forget(key)
         self._dependencies.status_rate_limit.forget(key)
+        self._dependencies.deletion.forget(key)
         self._dependencies.metrics.forget(key)
 
 
