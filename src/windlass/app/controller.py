@@ -100,7 +100,7 @@ class ControllerRole:
             on_end=self._reverser_metrics.count_git_operation,
         )
         # Refuses writes without the lease; the election itself uses `_connection`.
-        self._guarded_connection = connection.fenced(self._may_write)
+        self._guarded_connection = connection.with_lease_guard(self._may_write)
         enabled = settings.capabilities
         self._capabilities = tuple(
             capability for capability in self._build_capabilities() if capability.name in enabled

@@ -250,7 +250,7 @@ class GatewaysCapability:
             self._connection,
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
-                follow=reflector_settings(self._settings),
+                reflector=reflector_settings(self._settings),
                 cluster_name=self._settings.gateways_cluster_name,
                 protected_paths=self._settings.gateways_protected_paths,
             ),

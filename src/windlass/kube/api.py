@@ -28,7 +28,7 @@ from windlass.base import failpoint
 from windlass.base.errors import Stalled
 from windlass.kube import lenient_json
 from windlass.kube.connection import Connection
-from windlass.kube.errors import ApiError, Fenced, NotFound
+from windlass.kube.errors import ApiError, LeaseNotHeld, NotFound
 from windlass.kube.lenient_json import Unbalanced
 from windlass.objects.names import GVR, Identity, Object
 
@@ -294,7 +294,7 @@ class Api:
     ) -> Object:
         failpoint.reach("kube.write.before")
         if not self._connection.may_write():
-            raise Fenced
+            raise LeaseNotHeld
         response = await self._connection.request(
             method,
             path,

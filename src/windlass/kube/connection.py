@@ -4,8 +4,8 @@ Configuration and credentials are lightkube's. There are two HTTP clients over o
 one authentication: `requests` for single requests, with a bounded pool, and `streams` for watches,
 each of which has a connection of its own for minutes. So hundreds of watches never keep a request
 waiting. Through a proxy both use the transports of the HTTP library, otherwise ours. Every error
-that leaves is ours. A process that may write only for a time, such as a leader, uses a
-`fenced` connection.
+that leaves is ours. A process that may write only for a time, such as a leader, writes by
+`with_lease_guard`.
 
 `HalfOpenTrace` closes a connection whose opening was cancelled. The HTTP library closes what it
 opened after any error, but not when its caller is cancelled between the TCP connection and the end
@@ -112,7 +112,7 @@ class Connection:
         """Load the kubeconfig; no request is made yet."""
         return cls(configuration.load(kubeconfig, context), user_agent=user_agent)
 
-    def fenced(self, may_write: Callable[[], bool]) -> Connection:
+    def with_lease_guard(self, may_write: Callable[[], bool]) -> Connection:
         """The same connection, whose writes are refused while `may_write` returns False."""
         other = copy.copy(self)
         other.may_write = may_write

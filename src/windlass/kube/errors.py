@@ -82,7 +82,7 @@ class Idle(Unavailable):
     """An open stream was silent for longer than it may be."""
 
 
-class Fenced(Retryable):
+class LeaseNotHeld(Retryable):
     """A write that was not sent, because this process does not hold the lease now."""
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class Replica:
         told: asyncio.Queue[bool] = asyncio.Queue()
         async with Connection.open(kubeconfig=self.admin.cluster.admin_kubeconfig) as connection:
             label = LeaderLabel(
-                connection.fenced(may_write),
+                connection.with_lease_guard(may_write),
                 self.installation,
                 POD,
                 _listening_attributor(told),

@@ -24,7 +24,9 @@ from tests.support.git.http_server import branch_tips, commit_files
 from tests.support.processes.polling import eventually
 from windlass.api.install import rbac
 from windlass.api.kinds.registry import IGNITION_SYNCS
+from windlass.kube.api import Api
 from windlass.kube.connection import Connection
+from windlass.kube.errors import Forbidden
 from windlass.objects.names import GVR
 from windlass_dev.git_server.fault_injection import GitFault
 
@@ -254,6 +256,15 @@ async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
     }
     await fleet.admin.apply(_CLUSTER_ROLES, role, field_manager=MANAGER)
     await fleet.admin.apply(_CLUSTER_BINDINGS, binding, field_manager=MANAGER)
+
+    async def is_allowed() -> bool:
+        try:
+            await Api(fleet.connection, acting_as=user).list(IGNITION_SYNCS)
+        except Forbidden:
+            return False
+        return True
+
+    await eventually(is_allowed, f"the rights of {user}")
     return await asyncio.to_thread(cluster.user_kubeconfig, user)
 
 
@@ -336,7 +347,7 @@ async def test_an_invalid_sync_does_not_affect_others(
     assert "file URLs" in row["message"]
     row = await fleet.until("ProfilesInvalid", "Stalled", name="profiles")
     assert "profiles.p.mappings[0].destination" in row["message"]
-    assert (await fleet.condition("RepoCloned", "profiles"))["status"] == "True"
+    await fleet.until("CloneSucceeded", "RepoCloned", name="profiles")
     assert not await fleet.published("profiles")
     running.wake(fleet, "crashing")
     row = await fleet.until("InternalError", name="crashing")
@@ -425,19 +436,20 @@ async def test_the_status_is_written_at_most_once_per_interval(
     await fleet.secret()
     await fleet.apply(fleet.sync())
     pods = [await fleet.pod(f"gw-{number}") for number in range(6)]
+    loop = asyncio.get_running_loop()
+    started = loop.time()
     async with running_controller(connection, tmp_path, status_interval_seconds=2.0):
         await fleet.until("SyncInProgress", message="0 of 6")
         versions: set[str] = set()
         published = await pods[0].metadata()
-        loop = asyncio.get_running_loop()
-        started = loop.time()
         for pod in pods:
             await pod.write(published, pod.synced(published))
             sync = await fleet.find(IGNITION_SYNCS, "site")
             assert sync is not None
             versions.add(sync["metadata"]["resourceVersion"])
         await fleet.until("SyncSucceeded")
-        assert len(versions) <= 1 + (loop.time() - started) / 2.0
+        # Two writes may follow each other at once; each further one waits for its interval.
+        assert len(versions) <= 2 + (loop.time() - started) / 2.0
 
 
 async def test_objects_of_users_stay_whatever_their_labels(
@@ -472,7 +484,7 @@ async def test_a_controller_without_the_lease_writes_nothing(
     """No object is created and none is changed."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
-    async with running_controller(connection.fenced(lambda: False), tmp_path) as running:
+    async with running_controller(connection.with_lease_guard(lambda: False), tmp_path) as running:
 
         async def failed() -> bool:
             return bool(running.value("reconcile_total", result="failed"))

@@ -52,9 +52,17 @@ class AdvancingClock(SystemClock):
 
     def __init__(self) -> None:
         self.skipped = 0.0
+        self._held_at: float | None = None
 
     def monotonic(self) -> float:
-        return super().monotonic() + self.skipped
+        return (super().monotonic() if self._held_at is None else self._held_at) + self.skipped
+
+    def hold(self) -> None:
+        """Stop it: from now on only `skipped` advances it."""
+        self._held_at = super().monotonic()
+
+    def resume(self) -> None:
+        self._held_at = None
 
 
 async def settle() -> None:
@@ -328,7 +336,9 @@ class FleetPod:
             except (Forbidden, NotFound):
                 return None
             decoded = metadata.decode(published["data"])
-            return decoded if self.name in decoded.status_objects else None
+            # A first listing that takes long is published without its commit at first.
+            is_complete = decoded.source is not None and self.name in decoded.status_objects
+            return decoded if is_complete else None
 
         published = await eventually(readable_metadata, f"metadata for {self.name}")
         assert published is not None

@@ -13,7 +13,7 @@ from windlass.app.settings import Settings
 from windlass.base.clock import SystemClock
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.errors import Fenced, Unavailable
+from windlass.kube.errors import LeaseNotHeld, Unavailable
 from windlass.objects.names import GVR
 
 _MAPS = GVR("", "v1", "configmaps")
@@ -50,8 +50,8 @@ async def test_a_lease_guard_stops_every_write(
     """No request is sent while the lease is not held; the plain connection has no guard."""
     is_ours = False
     async with unreachable:
-        api = Api(unreachable.fenced(lambda: is_ours))
-        with pytest.raises(Fenced):
+        api = Api(unreachable.with_lease_guard(lambda: is_ours))
+        with pytest.raises(LeaseNotHeld):
             await write(api)
         with pytest.raises(Unavailable):
             await write(Api(unreachable))
@@ -64,7 +64,7 @@ async def test_reading_needs_no_lease(unreachable: Connection) -> None:
     """A standby may read."""
     async with unreachable:
         with pytest.raises(Unavailable):
-            await Api(unreachable.fenced(lambda: False)).get(_MAPS, "a", "b")
+            await Api(unreachable.with_lease_guard(lambda: False)).get(_MAPS, "a", "b")
 
 
 async def test_no_part_of_a_candidate_may_write(unreachable: Connection) -> None:

@@ -60,7 +60,7 @@ class GatewaysSettings:
 
     work_directory: Path
     """Local directory for proofs of commits; its content may be lost at any time."""
-    follow: ReflectorSettings = field(default_factory=ReflectorSettings)
+    reflector: ReflectorSettings = field(default_factory=ReflectorSettings)
     """Page size and idle timeout of the watches."""
     cluster_name: str = ""
     """Value of the template variable `.ClusterName`."""
@@ -95,7 +95,7 @@ class GatewaysController:
             retry_ceiling_seconds=RETRY_CEILING_SECONDS,
             retry_spread=RETRY_SPREAD,
         )
-        self._informers = InformerRegistry(connection, settings.follow, clock)
+        self._informers = InformerRegistry(connection, settings.reflector, clock)
         self.cache = GatewayCache(self._informers, self._queue.add)
         api = Api(connection)
         metrics_recorder = GatewayMetricsRecorder(metrics)
