@@ -95,7 +95,7 @@ def test_a_network_without_enforcement_is_reported(node_cluster: LocalCluster) -
         async with Connection.open(kubeconfig=node_cluster.admin_kubeconfig) as opened:
             api = _Unenforced(opened, enforcer)
             # Also how long pods may take to run, which on a busy machine is several seconds.
-            probe = NetworkProbe(api, SystemClock(), image=nodes.IMAGE, seconds=15.0, report=print)
+            probe = NetworkProbe(api, SystemClock(), image=nodes.IMAGE, seconds=30.0, report=print)
             return [f"{row.verdict}: {row.message}" for row in (await probe.run()).results]
 
     try:

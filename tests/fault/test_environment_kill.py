@@ -98,13 +98,13 @@ class Mortal:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{armed}\n".encode())
         await self._process.stdin.drain()
-        self._child = await self._line(20.0)
+        self._child = await self._line(40.0)
 
     async def dies_at(self, failpoint: str) -> None:
         """Start it, and wait until it has killed itself."""
         await self.start(f"{failpoint}=kill")
         try:
-            code = await self._line(20.0)
+            code = await self._line(40.0)
         except TimeoutError:
             await self.stop()
             raise AssertionError(f"{failpoint} was not reached") from None
@@ -121,7 +121,7 @@ class Mortal:
         if self._child:
             os.kill(self._child, signal.SIGKILL)
             self._child = 0
-            await self._line(20.0)
+            await self._line(40.0)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,11 @@ async def test_killed_anywhere_the_end_is_the_same(
         await tenant.apply(tenant.environment("reference"))
         await tenant.phase("Ready", "reference")
         await tenant.phase("Ready")
-        assert await read_state(tenant, "one") == await read_state(tenant, "reference")
+
+        async def are_equal() -> bool:
+            return await read_state(tenant, "one") == await read_state(tenant, "reference")
+
+        await eventually(are_equal, "the state of an undisturbed run")
     uid = made["metadata"]["uid"]
     mine = await tenant.api.list(NAMESPACES, label_selector=f"catalyst.dev/environment-uid={uid}")
     assert [row["metadata"]["name"] for row in mine] == [made["status"]["namespace"]]

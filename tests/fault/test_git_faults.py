@@ -18,7 +18,7 @@ from tests.support.git.http_server import (
     commit_files,
     running_git_server,
 )
-from tests.support.processes.operator import Operator, eventually
+from tests.support.processes.operator import Operator, eventually, free_port
 from tests.support.reverser.api_users import admin_user
 from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -74,11 +74,13 @@ def test_a_remote_that_was_unavailable_gets_everything_in_one_push(
 ) -> None:
     """GitUnavailable while it is down; one push has all changes since."""
     waiting = "gitopsreverser_git_commit_queue_size"
-    with running_git_server(tmp_path, username="git", password=PASSWORD) as served:
-        mirrored, port = mirrors(served), served.server.port
+    port = free_port()
+    with running_git_server(tmp_path, username="git", password=PASSWORD, port=port) as served:
+        mirrored = mirrors(served)
         mirrored.configured(CONFIG_MAPS)
         _create(mirrored, "before")
         _await_files(mirrored, "before")
+        mirrored.await_listed()
     pushes = len(history.branch_updates(mirrored))
     _create(mirrored, "one", "two", "three")
     _ready(mirrored, "GitUnavailable")
@@ -279,8 +281,10 @@ def test_a_rewound_branch_is_rebuilt_without_force(mirrored: MirroredNamespace) 
         _create(mirrored, name)
         _await_files(mirrored, name)
     first = mirrored.commits()[-2].sha
-    http_server.git(mirrored.path, "update-ref", "refs/heads/main", first)
-    rewound = commit_files(mirrored.path, {"theirs.txt": "kept\n"})
+    # The branch moves once: what lies between two moves may be reported, too.
+    http_server.git(mirrored.path, "branch", "rewritten", first)
+    rewound = commit_files(mirrored.path, {"theirs.txt": "kept\n"}, branch="rewritten")
+    http_server.git(mirrored.path, "update-ref", "refs/heads/main", rewound)
     _create(mirrored, "four")
     _await_files(mirrored, "one", "two", "three", "four")
     assert rewound in [commit.sha for commit in mirrored.commits()]

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault import held_controller, history
+from tests.fault import held_controller, history, open_window
 from tests.fault.candidate import Candidate
-from tests.support.processes.operator import Operator, eventually
+from tests.fault.conftest import FLAGS
+from tests.support.processes.operator import eventually, running_operator
 from tests.support.reverser.api_users import api_user
 from tests.support.reverser.mirrored_namespace import Commit, MirroredNamespace
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -40,29 +42,33 @@ def _pid(commit: Commit) -> int:
 
 @pytest.mark.scenario("A77")
 def test_a_leader_that_was_paused_pushes_nothing_more(
-    mirrored: MirroredNamespace, idle_operator: Operator, candidates: Callable[..., Candidate]
+    mirrored: MirroredNamespace,
+    fault_cluster: LocalCluster,
+    tmp_path: Path,
+    candidates: Callable[..., Candidate],
 ) -> None:
     """Another takes over; the old leader resumes with an open window and writes nothing."""
     alice = mirrored.user("alice")
-    idle_operator.start()
-    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "1500ms"})
-    seen = "gitopsreverser_events_processed_total"
-    before = idle_operator.metric(seen)
-    alice.apply(mirrored.config_map("open", a="1"))
-    eventually(lambda: idle_operator.metric(seen) > before, "an open window")
-    idle_operator.signal(signal.SIGSTOP)
-    other = candidates()
-    other.start()
-    _await_file(mirrored, "open")
-    alice.apply(mirrored.config_map("open", a="2"), mirrored.config_map("late", a="1"))
-    _await_file(mirrored, "late")
-    idle_operator.signal(signal.SIGCONT)
-    eventually(
-        lambda: "no longer leading" in idle_operator.log.read_text(), "resignation", seconds=30.0
-    )
-    alice.apply(mirrored.config_map("last", a="1"))
-    _await_file(mirrored, "last")
-    assert {_pid(commit) for commit in mirrored.commits()} == {other.pid}
+    flags = (*FLAGS, open_window.NO_GRACE)
+    with running_operator(fault_cluster, tmp_path / "first", *flags, authors=False) as first:
+        open_window.configure_window(mirrored, "5s")
+        earlier = len(mirrored.commits())
+        alice.apply(mirrored.config_map("open", a="1"))
+        waiting = open_window.WAITING_FILES
+        eventually(lambda: first.metric(waiting) >= 1, "an open window")
+        first.signal(signal.SIGSTOP)
+        other = candidates()
+        other.start()
+        _await_file(mirrored, "open")
+        alice.apply(mirrored.config_map("open", a="2"), mirrored.config_map("late", a="1"))
+        _await_file(mirrored, "late")
+        first.signal(signal.SIGCONT)
+        eventually(
+            lambda: "no longer leading" in first.log.read_text(), "resignation", seconds=30.0
+        )
+        alice.apply(mirrored.config_map("last", a="1"))
+        _await_file(mirrored, "last")
+    assert {_pid(commit) for commit in mirrored.commits()[:-earlier]} == {other.pid}
     history.assert_sound(mirrored)
 
 
@@ -100,13 +106,12 @@ def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
 ) -> None:
     """When the lease is about to be released, the window is pushed and `/readyz` already fails."""
     os.mkfifo(tmp_path / "go")
-    leader = candidates(command=(sys.executable, str(held_controller.__file__)))
+    command = (sys.executable, str(held_controller.__file__))
+    leader = candidates(open_window.NO_GRACE, command=command)
     leader.start({"HELD_IN": str(tmp_path)})
-    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
-    seen = "gitopsreverser_events_processed_total"
-    before = leader.metric(seen)
+    open_window.configure_window(mirrored, "60s")
     mirrored.user("alice").apply(mirrored.config_map("open", a="1"))
-    eventually(lambda: leader.metric(seen) > before, "an open window")
+    eventually(lambda: leader.metric(open_window.WAITING_FILES) >= 1, "an open window")
     assert not mirrored.files()
     leader.signal(signal.SIGTERM)
     eventually((tmp_path / "reached").exists, "the end of all capabilities", seconds=30.0)

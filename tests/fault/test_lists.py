@@ -148,13 +148,14 @@ def test_a_list_that_stops_at_page_two_removes_nothing(
 
 
 def _assert_kept_until_healed(mirrored: MirroredNamespace, api_proxy: RunningProxy) -> None:
-    alice = mirrored.user("alice")
-    alice.delete("configmap", "two")
-    alice.apply(_service(mirrored, "other"))
     row = mirrored.await_condition(
         "gitdestination", "destination", "SnapshotIncomplete", type_="Synced", seconds=40.0
     )
     assert "configmaps" in row["message"]
+    # Only now no stream of before is open, which would show the deletion.
+    alice = mirrored.user("alice")
+    alice.delete("configmap", "two")
+    alice.apply(_service(mirrored, "other"))
     other = f"v1/services/{mirrored.namespace}/other.yaml"
     eventually(lambda: other in mirrored.files(), "the other type goes on", seconds=40.0)
     files_before = mirrored.files().keys()
@@ -214,10 +215,14 @@ def test_an_expired_version_costs_one_commit(
     form: str, mirrored: MirroredNamespace, api_proxy: RunningProxy
 ) -> None:
     """What was deleted, changed and created in the gap arrives after a new snapshot."""
-    before = len(mirrored.commits())
+    before, seen = len(mirrored.commits()), len(api_proxy.proxy.seen)
     api_proxy.proxy.fault(ProxyResponse(503), when=_resumes(mirrored), times=None)
     api_proxy.close_streams(_maps(mirrored))
-    eventually(lambda: _has_resumed(mirrored, api_proxy), "a refused resume", seconds=40.0)
+    eventually(
+        lambda: any(map(_resumes(mirrored), api_proxy.proxy.seen[seen:])),
+        "a refused resume",
+        seconds=40.0,
+    )
     alice = mirrored.user("alice")
     alice.delete("configmap", "two")
     alice.apply(mirrored.config_map("three", a="3"), mirrored.config_map("four", a="4"))
@@ -227,10 +232,6 @@ def test_an_expired_version_costs_one_commit(
     history.assert_sound(mirrored)
     # A list that broke may have brought something already; that is not held back for ever.
     assert len(mirrored.commits()) <= before + (2 if form == "continue" else 1)
-
-
-def _has_resumed(mirrored: MirroredNamespace, api_proxy: RunningProxy) -> bool:
-    return any(_resumes(mirrored)(seen) for seen in api_proxy.proxy.seen[-20:])
 
 
 def _expire(form: str, mirrored: MirroredNamespace, api_proxy: RunningProxy) -> None:

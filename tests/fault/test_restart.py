@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.fault import history
+from tests.fault import history, open_window
 from tests.fault.conftest import FLAGS, Mirrors
 from tests.support.git.http_server import RunningGitServer, commit_files, files_at
 from tests.support.processes.operator import Operator, eventually, running_operator
@@ -168,7 +168,7 @@ def test_a_restart_without_a_change_writes_nothing(
 
 
 def test_until_records_are_complete_status_and_commits_report_it(
-    mirrored: MirroredNamespace, idle_operator: Operator
+    mirrored: MirroredNamespace, idle_operator: Operator, tmp_path: Path
 ) -> None:
     """A destination is Ready before authors can be proven; soon after the start they can."""
     alice = mirrored.user("alice")
@@ -177,10 +177,14 @@ def test_until_records_are_complete_status_and_commits_report_it(
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
     idle_operator.stop()
     before = len(idle_operator.log.read_text())
-    idle_operator.spawn()
-    # The process that answers admission calls is held before it can; all else goes on.
+    # The process that answers admission calls stops itself before it can; all else goes on.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "if 'windlass.reverser.attribution' in sys.orig_argv:\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    idle_operator.spawn({"PYTHONPATH": str(tmp_path)})
     webhook_pid = eventually(idle_operator.webhook_pid, "the admission webhook")
-    os.kill(webhook_pid, signal.SIGSTOP)
     try:
         eventually(lambda: _is_synced_again(idle_operator, before), "the stream", seconds=60.0)
         alice.apply(mirrored.config_map("early", a="1"))
@@ -356,18 +360,18 @@ def _continuous_writes(mirrored: MirroredNamespace) -> Iterator[list[str]]:
 
 @pytest.mark.scenario("A86")
 def test_sigterm_under_load_pushes_open_windows_and_frees_the_lease(
-    mirrored: MirroredNamespace, idle_operator: Operator
+    mirrored: MirroredNamespace, fault_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Open windows are pushed before the end; the next leader need not wait."""
-    idle_operator.start()
-    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
-    seen = "gitopsreverser_events_processed_total"
-    before = idle_operator.metric(seen)
-    with _continuous_writes(mirrored) as names:
-        eventually(lambda: idle_operator.metric(seen) >= before + 8, "eight events", seconds=30.0)
-        assert not mirrored.files(), "the window is open"
-        observed = names[:6]
-        idle_operator.stop()
+    flags = (*FLAGS, open_window.NO_GRACE)
+    with running_operator(fault_cluster, tmp_path, *flags, authors=False) as operator:
+        open_window.configure_window(mirrored, "60s")
+        with _continuous_writes(mirrored) as names:
+            waiting = open_window.WAITING_FILES
+            eventually(lambda: operator.metric(waiting) >= 8, "eight files", seconds=30.0)
+            assert not mirrored.files(), "the window is open"
+            observed = names[:6]
+            operator.stop()
     written = mirrored.files()
     assert {_path(mirrored, name) for name in observed} <= written.keys()
     lease = api_user(mirrored, "admin", "windlass-system").get("lease", "windlass-leader")

@@ -159,7 +159,11 @@ def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, node_names
     )
     address = service["spec"]["clusterIP"]
     calls = "; ".join([nodes.fetch_command(address, 80)] * 4)
-    assert nodes.kubectl(local, *exec_, calls).count("written\n") == 4
+    # kube-proxy learns of ready pods a moment after their Deployment.
+    eventually(
+        lambda: nodes.try_kubectl(local, *exec_, calls).stdout.count("written\n") == 4,
+        "the Service answers every call",
+    )
     with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
         assert answer.read() == b"written\n"
 
@@ -366,7 +370,10 @@ def test_up_continues_where_up_was_killed(
             "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{half}=kill", PATH=busy
         )
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(launch.component_processes(components.POLICIES, directory)) == 1
+    # Until it sleeps, the child of the script looks like the script itself.
+    eventually(
+        lambda: len(launch.component_processes(components.POLICIES, directory)) == 1, "one enforcer"
+    )
     again = commands.run("up", "--name", doomed, PATH=busy)
     assert again.returncode == 0, again.stderr
     reported = status.cluster_status(doomed)

@@ -262,7 +262,7 @@ async def test_a_changed_job_is_recreated(tenant: EnvironmentHarness) -> None:
     tenant.commit({"deploy/all.yaml": json.dumps(_JOB)})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.phase("Deploying")
+        await tenant.condition("DeploymentReady", "RolloutProgressing")
         namespace = await tenant.environment_namespace()
         before = await tenant.api.get(_JOBS, "once", namespace)
         tenant.commit({"deploy/all.yaml": json.dumps(_JOB).replace("once:1", "once:2")})

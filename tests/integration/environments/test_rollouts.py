@@ -149,7 +149,8 @@ async def test_a_retry_gives_a_stuck_revision_its_time_again(tenant: Environment
         await tenant.phase("Failed")
     async with tenant.running(rollout_seconds=600.0):
         await tenant.phase("Deploying")
-    async with tenant.running(rollout_seconds=3.0):
+    await _backdate_revision(tenant, await tenant.environment_namespace())
+    async with tenant.running(rollout_seconds=600.0):
         await tenant.phase("Failed")
         patch = {"metadata": {"annotations": {"windlass.dev/retryAt": "now"}}}
         await tenant.patch(ENVIRONMENTS, "one", patch, tenant.namespace)
@@ -224,7 +225,7 @@ async def test_a_quota_that_the_old_pod_still_fills_is_no_failure(
     """It is, once the time in which a pod may be replaced has passed."""
     monkeypatch.setattr(rollout, "REPLACING_SECONDS", seconds)
     tenant.commit({"deploy/all.yaml": deployment()})
-    async with tenant.running() as controller:
+    async with tenant.running():
         quota = {"defaultQuota": {"pods": 1}}
         await tenant.apply(tenant.project(resources=quota), tenant.environment())
         await tenant.wait_running()
@@ -241,9 +242,12 @@ async def test_a_quota_that_the_old_pod_still_fills_is_no_failure(
             return any(row["type"] == "ReplicaFailure" for row in rows)
 
         await eventually(refused, "the quota refuses the new pod")
-        await tenant.reconcile_times(controller, 1)
-        environment = await tenant.phase(phase)
-        assert "exceeded quota" in environment["status"]["message"]
+
+        async def explained() -> bool:
+            environment = await tenant.phase(phase)
+            return "exceeded quota" in environment["status"]["message"]
+
+        await eventually(explained, "the message names the quota")
         ended = {"status": {"phase": "Succeeded"}}
         await tenant.patch(PODS, old_pod, ended, namespace, subresource="status")
         await tenant.wait_running()

@@ -17,6 +17,7 @@ from tests.support.environments.environment_harness import (
     EnvironmentHarness,
 )
 from tests.support.git.http_server import PASSWORD, commit_files, git, running_git_server
+from tests.support.processes.operator import free_port
 from tests.support.processes.polling import eventually
 
 pytestmark = pytest.mark.cluster
@@ -127,10 +128,10 @@ async def test_an_environment_keeps_serving_while_git_is_unavailable(
     """It stays Ready and drift is corrected; after a restart it is Building until Git is back."""
     root = tmp_path / "stopped"
     with contextlib.ExitStack() as server:
-        first = server.enter_context(running_git_server(root))
+        port = free_port()
+        first = server.enter_context(running_git_server(root, port=port))
         repository = first.create("app", {"deploy/all.yaml": CONFIG_MAP})
-        url = first.server.url("app")
-        source = {"name": "app", "repositoryUrl": url, "branch": "main"}
+        source = {"name": "app", "repositoryUrl": first.server.url("app"), "branch": "main"}
         async with tenant.running():
             await tenant.apply(tenant.project(sources=[source]), tenant.environment())
             ready = await tenant.phase("Ready")
@@ -152,7 +153,7 @@ async def test_an_environment_keeps_serving_while_git_is_unavailable(
         assert unavailable["status"]["phase"] == "Building"
         assert unavailable["status"]["serving"] == ready["status"]["serving"]
         assert "still serving" in unavailable["status"]["message"]
-        with running_git_server(root, port=int(url.split(":")[2].split("/")[0])):
+        with running_git_server(root, port=port):
             commit_files(repository, {"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
             await eventually(
                 lambda: _has_color(tenant, namespace, "red"), "the new commit is applied"

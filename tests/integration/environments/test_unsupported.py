@@ -98,11 +98,15 @@ async def test_a_replication_controller_runs_and_its_pods_follow(
         namespace = await tenant.environment_namespace()
         second = tenant.commit({"deploy/all.yaml": _controller("registry.invalid/old:2")})
         await tenant.wait_running(commit=second)
-        pods = await tenant.pods(namespace)
-        images = {pod["spec"]["containers"][0]["image"] for pod in pods}
+
+        async def are_replaced() -> bool:
+            pods = await tenant.pods(namespace)
+            images = [pod["spec"]["containers"][0]["image"] for pod in pods]
+            return images == ["registry.invalid/old:2"] * 2
+
+        await eventually(are_replaced, "two pods, of the new template alone")
         tenant.commit({"deploy/all.yaml": CONFIG_MAP})
         await tenant.wait_deleted(_CONTROLLERS, "old", namespace)
-    assert (len(pods), images) == (2, {"registry.invalid/old:2"})
 
 
 def _with(**pod: Any) -> str:

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,10 +173,8 @@ def test_a_synced_volume_starts_without_git_and_api_server(harness: AgentHarness
     assert harness.agent.signal(signal.SIGTERM) == 0
     harness.relay.cut()
     harness.gateway.mode("refused")
-    began = time.monotonic()
     harness.agent.start()
     eventually(lambda: harness.agent.may_start, "the gateway may start", seconds=25.0)
-    assert time.monotonic() - began < 25.0
 
 
 @pytest.mark.scenario("G50")
@@ -206,8 +203,8 @@ def test_an_empty_volume_waits_for_git(harness: AgentHarness) -> None:
     harness.agent.start()
     report = harness.await_report("waiting", sync_status="Pending", reason="WaitingForGit")
     assert "127.0.0.1" in report.error_message
-    status, text = harness.agent.probe("/startupz")
-    assert (status, "first sync" in text) == (503, True)
+    eventually(lambda: "first sync" in harness.agent.probe("/startupz")[1], "the gate's reason")
+    assert harness.agent.probe("/startupz")[0] == 503
     assert harness.agent.probe("/healthz")[0] == 200
     harness.policy |= {"initial_sync": "StartAnyway"}
     harness.publish()
@@ -309,9 +306,9 @@ def test_sigterm_ends_at_once_and_leaves_no_staging(harness: AgentHarness) -> No
     harness.gateway.mode("never-completes")
     harness.push(NEW_VIEW)
     harness.await_report("scanning", reason="Scanning", applied_commit=harness.tip)
-    began = time.monotonic()
     assert harness.agent.signal(signal.SIGTERM) == 0
-    assert time.monotonic() - began < 10.0
+    # It would say so after the deadline for its end.
+    assert "sync interrupted by shutdown" not in harness.agent.log.read_text()
     assert list((harness.data / ".ignition-sync" / "staging").iterdir()) == []
     harness.gateway.mode("ok")
     harness.agent.start()
@@ -537,3 +534,22 @@ def test_the_resource_of_the_token_to_scan_with_is_no_drift(harness: AgentHarnes
         return report.drift.extra if report is not None and report.drift is not None else 0
 
     eventually(lambda: extra_files() == 1, "one extra file reported")
+
+
+def test_a_token_is_kept_while_the_name_to_scan_with_is_unknown(harness: AgentHarness) -> None:
+    """Without the key file neither remediation nor a commit deletes it; other extra files go."""
+    harness.policy |= {"drift_seconds": 0.5, "drift_mode": "Remediate"}
+    _start_and_sync(harness)
+    harness.token_file.unlink()
+    token = harness.data / CORE / "ignition/api-token/agent/config.json"
+    extra = harness.data / CORE / "ignition/extra/config.json"
+    for path in (token, extra):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    eventually(lambda: not extra.exists(), "the other extra file deleted")
+    harness.push(NEW_VIEW)
+    eventually(lambda: harness.files[VIEW] == b'{"root": {"x": 2}}', "the commit on the disk")
+    assert token.exists()
+    harness.token_file.write_text(TOKEN)
+    harness.await_synced(scan_pending=False)
+    assert token.exists()

@@ -50,7 +50,7 @@ def _views_have(harness: AgentHarness, content: str) -> list[bool]:
 def test_an_apply_past_its_commit_point_is_completed(harness: AgentHarness, tmp_path: Path) -> None:
     """All files are new and nothing is scanned; after the deadline the next start completes it."""
     harness.push({f"{SERVICE}/{view}": "1" for view in VIEWS})
-    _hold_until_stopping(harness, tmp_path / "first")
+    _hold_until_stopping(harness, tmp_path / "first", HELD_SECONDS="60")
     assert harness.agent.is_alive
     assert not all(_views_have(harness, "1"))
     (tmp_path / "first" / "go").write_bytes(b"x")

@@ -241,13 +241,19 @@ async def test_a_remote_that_is_down_is_polled_with_backoff(
         await fleet.request()
         await fleet.until("CloneFailed")
         assert (await fleet.condition("Reconciling"))["status"] == "True"
+        running.clock.hold()
+        running.clock.skipped += 30
+        running.wake(fleet)
+        await eventually(running.idle, "a second failure, whose retry is at least 8 s away")
         listings = fleet.listings()
         for _ in range(5):
+            running.clock.skipped += 1
             running.wake(fleet)
             await eventually(running.idle, "the reconcile")
         assert fleet.listings() == listings
     finally:
         fleet.served.server.faults.clear()
+    running.clock.resume()
     running.clock.skipped += 30
     running.wake(fleet)
     await fleet.until_published("commit", second)

@@ -138,7 +138,7 @@ async def test_a_failed_kind_skips_the_next_one(
 ) -> None:
     """In the order of the policy."""
     policy = dataclasses.replace(SHORT_POLICY, order=ScanOrder.CONFIG_PROJECTS)
-    assert not (await scanner.scan([CONFIG], policy)).reason
+    assert not (await scanner.scan([CONFIG], POLICY)).reason
     gateway.mode("never-completes")
     result = await scanner.scan(BOTH, policy)
     assert result.text == "config=200(incomplete) projects=skipped"

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import secrets
-import time
 from pathlib import Path
 
 import pytest
@@ -90,11 +89,10 @@ async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path
         git = Git(git_settings(tmp_path, fetch_timeout_seconds=1.0))
         work = GitWorkspace.at(tmp_path / "store", git, served.remote("a"))
         served.server.faults.set(GitFault("hang", advertisement=False))
-        began = time.monotonic()
         with pytest.raises(GitError) as caught:
             await work.fetch()
         assert caught.value.reason == "Timeout"
-        assert time.monotonic() - began < 8
+        assert "timed out after 1 s" in str(caught.value)
         assert not _processes_about(f":{served.server.port}/")
         assert not list((tmp_path / "store").rglob("*.lock"))
         served.server.faults.clear()

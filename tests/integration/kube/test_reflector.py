@@ -160,7 +160,7 @@ async def test_one_watch_with_its_bookmark(connection: Connection, namespace: st
         namespace,
         resource_version=None,
         initial_events=True,
-        timeout_seconds=1,
+        timeout_seconds=5,
         idle_seconds=20,
     )
     async with opened as stream:

@@ -316,7 +316,7 @@ def test_a_killed_webhook_costs_only_authors(
     alice = mirrored.user("alice")
     alice.apply(mirrored.config_map("before", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/before by user/alice")
-    webhook_pid = operator.webhook_pid()
+    webhook_pid = eventually(operator.webhook_pid, "the admission webhook")
     os.kill(webhook_pid, signal.SIGKILL)
     alice.apply(mirrored.config_map("meanwhile", a="1"))
     lost = mirrored.await_commit(f"[CREATE] v1/configmaps/meanwhile by user/{UNRESOLVED}")
@@ -339,7 +339,7 @@ def test_a_hung_webhook_does_not_credit_a_refused_user(
     mirrored.await_commit("[CREATE] v1/configmaps/prize by user/alice")
     with _refusing(cluster, mirrored, mallory):
         assert REFUSED in mallory.request("DELETE", mallory.path("configmap", "prize")).text
-    webhook_pid = operator.webhook_pid()
+    webhook_pid = eventually(operator.webhook_pid, "the admission webhook")
     os.kill(webhook_pid, signal.SIGSTOP)
     try:
         alice.delete("configmap", "prize")

@@ -80,6 +80,11 @@ def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNames
     admin.merge("deployment", "honest", patch, "status")
     commit = mirrored.await_commit("[UPDATE] apps/v1/deployments/honest by user/admin")
     assert commit.trailer("Attribution") == "exact"
+    # A status that its controller writes later would be the forged review's wrong predecessor.
+    eventually(
+        lambda: "NewReplicaSetAvailable" in str(admin.get("deployment", "prize")["status"]),
+        "the last status of its controller",
+    )
     old = admin.get("deployment", "prize")
     claimed = copy.deepcopy(old)
     claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"

@@ -95,6 +95,7 @@ def test_files_of_a_deselected_type_go_without_a_poll_of_the_remote(
 ) -> None:
     """The change of the rule alone removes them: no listing of the remote succeeds meanwhile."""
     maps, _ = _started(mirrored)
+    mirrored.await_listed()
     git_host.server.faults.set(GitFault("error", service="upload-pack"))
     try:
         mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")

@@ -227,8 +227,16 @@ async def test_too_many_refs(harness: ResolverHarness, monkeypatch: pytest.Monke
     assert error.reason == "TooLarge"
 
 
+class StoppedClock(SystemClock):
+    """Stands still: however slow the machine, a failure stays recent."""
+
+    def monotonic(self) -> float:
+        return 1000.0
+
+
 async def test_a_failure_is_cached_briefly(harness: ResolverHarness) -> None:
     """Reconciles for other events do not call the remote; a request for a new listing does."""
+    harness.resolver = Resolver(harness.service, harness.scratch, StoppedClock())
     harness.served.server.faults.set(GitFault("error"))
     assert (await harness.refused("main")).reason == "Unavailable"
     before = harness.exchanges

@@ -277,7 +277,8 @@ def _files(*roots: Path) -> Iterator[str]:
     for root in roots:
         if root.exists():
             yield str(root)
-            yield from (str(path) for path in root.rglob("*"))
+            for path, folders, files in os.walk(root):
+                yield from (f"{path}/{name}" for name in (*folders, *files))
 
 
 def _shared() -> Iterator[str]:

@@ -115,7 +115,7 @@ class Operator:
 
     def metrics(self) -> str:
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=20) as answer:
             text: bytes = answer.read()
         return text.decode()
 

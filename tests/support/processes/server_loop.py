@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_SECONDS = 15.0
+_SECONDS = 20.0
 
 
 class ServerLoop:

@@ -195,6 +195,15 @@ class MirroredNamespace:
         eventually(lambda: self._stream_states() == {"synced"}, "every stream synced")
         self.await_condition("gitdestination", "destination", "Synced", type_="Synced")
 
+    def await_listed(self) -> None:
+        """Wait until the remote was listed with the last push; older listings cause a fetch."""
+
+        def is_listed() -> bool:
+            rows = self.admin.get("gitrepoconfig", "repo").get("status", {}).get("branches", ())
+            return self.tip() in [row.get("sha") for row in rows]
+
+        eventually(is_listed, "a listing with the last push")
+
     def _stream_states(self) -> set[str]:
         rows = self.admin.get("watchrule", "rule").get("status", {}).get("resolved", ())
         return {row["state"] for row in rows}
