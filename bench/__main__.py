@@ -1,7 +1,7 @@
 """`python -m bench`: measure the rows and print one table.
 
-Progress goes to stderr, the result to stdout. A missed goal is shown in the table and is
-no failure of the run; a row that cannot be measured is one, after the others have run.
+Progress goes to stderr, the result to stdout. A missed goal is shown in the table and does
+not fail the run; a row that cannot be measured does, after the others have run.
 """
 
 from __future__ import annotations

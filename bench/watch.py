@@ -24,7 +24,7 @@ EVENTS = 1000
 _OBJECTS = 20
 _WRITERS = 10
 _CLIENTS = {
-    "windlass": "kube.follow",
+    "windlass": "kube.reflector",
     "windlass-cleaned": "kube.reflector, object parsed, cleaned, digested",
     "lightkube": "lightkube AsyncClient.watch",
     "kubernetes_asyncio": "kubernetes_asyncio Watch",

@@ -75,8 +75,8 @@ def test_selections_are_always_permitted(
 ) -> None:
     """RUL-4, RUL-6, 2.3: watchable, not excluded, of the right scope, in the right namespace."""
     rule = SelectionRule(Key("team", "r"), kind, "team", Key("d", "d"), listed)
-    catalogue = ApiTypes.from_types(types)
-    actual = rules.resolve(rule, catalogue, watch_all=watch_all, excluded=excluded)
+    catalog = ApiTypes.from_types(types)
+    actual = rules.resolve(rule, catalog, watch_all=watch_all, excluded=excluded)
     by_gvr = {one.gvr: one for one in types}
     for selection in actual.scopes:
         one = by_gvr[selection.gvr]

@@ -86,7 +86,7 @@ class Settings:
     watch_all: bool = _declare(
         forms.Bool(),
         "false",
-        "Let a rule item without resources select every type that can be watched.",
+        "Let a rule entry without resources select every type that can be watched.",
     )
     discovery_exclude: tuple[str, ...] = _declare(
         _RESOURCES, "", "Types that are never mirrored, whatever a rule selects."
@@ -94,8 +94,8 @@ class Settings:
     removal_grace: float = _declare(
         forms.Duration(),
         "60s",
-        "Age up to which a GitDestination may lack rules before files in its folder that no rule "
-        "selects are removed.",
+        "Age of a GitDestination up to which files in its folder that no rule selects are kept, "
+        "unless this process wrote them.",
     )
     git_batch_max_files: int = _declare(
         forms.Int(1, 100_000),
@@ -111,12 +111,15 @@ class Settings:
         forms.Int(0, 3600), "20", "Seconds after which a window is pushed."
     )
     workers_max_global: int = _declare(
-        forms.Int(1, 1000), "24", "Workers that do Git I/O at the same time."
+        forms.Int(1, 1000),
+        "24",
+        "Maximum number of git processes of all capabilities at the same time.",
     )
     workers_max_per_repo: int = _declare(
         forms.Int(1, 1000),
         "5",
-        "Workers that do Git I/O with the same repository at the same time.",
+        "Maximum number of branch workers of the reverser that use Git with the same repository "
+        "at the same time.",
     )
     work_dir: Path = _declare(
         forms.Directory(),
@@ -186,7 +189,7 @@ class Settings:
         "windlass.",
     )
     gateways_cluster_name: str = _declare(
-        forms.UID, "", "Name of this cluster in the templates of gateways."
+        forms.CLUSTER_NAME, "", "Name of this cluster in the templates of gateways."
     )
     gateways_protected_paths: tuple[str, ...] = _declare(
         forms.Several(forms.RELATIVE_PATH),

@@ -229,7 +229,7 @@ class Commas(Generic[T]):
     @property
     def expected(self) -> str:
         bound = "at least one" if self.needs_one else "empty for none"
-        return f"a list with commas, {bound}, each {self.item.expected}"
+        return f"a comma-separated list, {bound}, each {self.item.expected}"
 
     def read(self, text: str) -> tuple[T, ...]:
         values = Several(self.item).read(text)
@@ -243,7 +243,7 @@ class Commas(Generic[T]):
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
-LABEL = Text(_LABEL, "a name of lower-case letters, digits and dashes")
+LABEL = Text(_LABEL, "a name of lowercase letters, digits and dashes")
 OPTIONAL_OBJECT_NAME = Text(rf"({_LABEL}(\.{_LABEL})*)?", "the name of an object, or nothing")
 OBJECT_NAME = Text(rf"{_LABEL}(\.{_LABEL})*", "the name of an object")
 KEY_PREFIX = Text(r"[0-9A-Za-z][0-9A-Za-z_./-]{0,315}", "the beginning of a key, like example.com/")
@@ -261,6 +261,7 @@ HOST = Text(
 CIDR = Cidr()
 IP = Ip()
 UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")
+CLUSTER_NAME = Text(r"[0-9A-Za-z-]{0,64}", "a name of letters, digits and dashes, or nothing")
 RELATIVE_PATH = Text(
     r"(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)*",
     "a relative path like config/resources/plant",
@@ -294,7 +295,7 @@ class Pairs:
 
     @property
     def expected(self) -> str:
-        return f"a list with commas, empty for none, each {self.what}, none of them twice"
+        return f"a comma-separated list, empty for none, each {self.what}, none of them twice"
 
     def read(self, text: str) -> tuple[Pair, ...]:
         parts = [part.strip() for part in text.split(",")] if text.strip() else []

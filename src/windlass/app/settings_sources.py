@@ -116,7 +116,9 @@ def _assign(
         values[setting.attribute] = _parse(setting, given.value)
     except ValueError:
         shown = process.clean(_display_text(given.value), limit=_MAX_SHOWN)
-        problems.append(f"{given.source}: {shown!r} is not {setting.form.expected}")
+        problems.append(
+            f"{given.source}: invalid value {shown!r}; expected {setting.form.expected}"
+        )
 
 
 def _parse(setting: Setting, value: str | Sequence[str]) -> Any:

@@ -48,7 +48,7 @@ def parse_duration(text: str) -> float:
     """The length of a duration in seconds; ValueError says what is wrong with it."""
     if len(text) > _MAX_DURATION_CHARS or not _WHOLE.fullmatch(text):
         raise ValueError(
-            f"{text[:_MAX_DURATION_CHARS]!r} is not a duration; write it like 90s, 5m or 1h30m"
+            f"invalid duration {text[:_MAX_DURATION_CHARS]!r}; use for example 90s, 5m or 1h30m"
         )
     return sum(int(count) * _UNIT_SECONDS[unit] for count, unit in _PART.findall(text))
 

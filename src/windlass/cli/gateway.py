@@ -233,7 +233,10 @@ async def _verify(to: Path, exclude: list[str], token_file: Path | None) -> File
         _print_interrupted(gateway)
         manifest = gateway.applier.manifest()
         if manifest is None:
-            raise WindlassError("NothingSynced", f"{to} contains no synced files")
+            raise WindlassError(
+                "NothingSynced",
+                f"{to} contains no synced files; run `windlass gateway apply` first",
+            )
         excludes = gateway_local.effective_excludes(manifest, exclude)
         return inspection.inspect_drift(
             gateway.applier, None, manifest, excludes, everything=True, api_token=api_token

@@ -34,7 +34,10 @@ def mirror(
     exclude: Annotated[
         list[str] | None, typer.Option(help="[group/]resource to skip; repeatable.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="Without --include: seed or all types.")] = "seed",
+    preset: Annotated[
+        str,
+        typer.Option(help="Types without --include: seed (the common ones) or all."),
+    ] = "seed",
     include_owned: Annotated[
         bool, typer.Option("--include-owned", help="Include objects owned by a controller.")
     ] = False,

@@ -60,7 +60,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
-            raise JsonRefused(f"a key stands twice: {name[:_MOST_CHARS]!a}")
+            raise JsonRefused(f"duplicate key: {name[:_MOST_CHARS]!a}")
         members[name] = value
     return members
 
@@ -78,7 +78,7 @@ def _integer(text: str) -> int:
 
 
 def _constant(_: str) -> float:
-    raise JsonRefused("JSON has no such number")
+    raise JsonRefused("numbers must be finite; infinity and NaN are not allowed")
 
 
 def _is_deeper(value: JSON, deepest: int) -> bool:

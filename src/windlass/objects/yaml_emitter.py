@@ -93,7 +93,7 @@ def number_text(value: float) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if not math.isfinite(value):
-        raise ValueError("a number that is infinite or not a number is no JSON")
+        raise ValueError("infinite numbers and NaN are not valid JSON")
     rendered = repr(value)
     mantissa, exponent, power = rendered.partition("e")
     if exponent and "." not in mantissa:

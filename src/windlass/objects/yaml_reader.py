@@ -73,7 +73,7 @@ def read_all(content: bytes, *, max_bytes: int = LARGEST_BYTES) -> list[JSON]:
 
 def _check_size(content: bytes, max_bytes: int) -> None:
     if len(content) > max_bytes:
-        raise NotReadable(f"the file has {len(content)} bytes, more than {max_bytes}")
+        raise NotReadable(f"the file is too large: {len(content)} bytes, limit {max_bytes}")
 
 
 def _built(builder: _Builder, content: bytes, max_bytes: int) -> _Builder:
@@ -82,7 +82,7 @@ def _built(builder: _Builder, content: bytes, max_bytes: int) -> _Builder:
         for event in _events(content):
             builder.take(event)
     except (yaml.YAMLError, UnicodeDecodeError) as cause:
-        raise NotReadable(f"not YAML: {_where(cause)}") from cause
+        raise NotReadable(f"invalid YAML: {_where(cause)}") from cause
     return builder
 
 
@@ -129,7 +129,7 @@ class _Builder:
 
     def document(self) -> JSON:
         if len(self.documents) != 1:
-            raise NotReadable(f"one document is expected, found {len(self.documents)}")
+            raise NotReadable(f"expected one document, found {len(self.documents)}")
         return self.documents[0]
 
     def _decorate(self, event: Any, value: JSON) -> None:
@@ -189,10 +189,10 @@ class _Expander(_Builder):
 
     def _aliased(self, event: Any) -> JSON:
         if event.anchor not in self._anchored:
-            raise _refusal(event, "an alias names no anchor before it")
+            raise _refusal(event, "undefined alias: no anchor of this name before it")
         meant = self._anchored[event.anchor]
         if any(frame.value is meant for frame in self._open):
-            raise _refusal(event, "an alias stands inside what it names")
+            raise _refusal(event, "an alias must not refer to a value that contains it")
         nodes, depth = _measured(meant)
         if len(self._open) + depth > DEEPEST:
             raise _refusal(event, f"nesting is deeper than {DEEPEST}")
@@ -235,7 +235,7 @@ def _key(event: Any, value: JSON, known: dict[str, JSON]) -> str:
     if not isinstance(value, str):
         raise _refusal(event, "keys must be strings")
     if value in known:
-        raise _refusal(event, "a key stands twice")
+        raise _refusal(event, "duplicate key")
     return value
 
 
@@ -248,7 +248,7 @@ def _typed(event: Any) -> JSON:
     if text[0] not in _NUMBER_START:
         return text
     if _NO_JSON.fullmatch(text):
-        raise _refusal(event, "JSON has no such number")
+        raise _refusal(event, "numbers must be finite; infinity and NaN are not allowed")
     return _number(event, text)
 
 
@@ -264,7 +264,7 @@ def _number(event: Any, text: str) -> JSON:
     except ValueError as cause:
         raise _refusal(event, "the number has too many digits") from cause
     if value in (float("inf"), float("-inf")):
-        raise _refusal(event, "JSON has no such number")
+        raise _refusal(event, "numbers must be finite; infinity and NaN are not allowed")
     return value
 
 

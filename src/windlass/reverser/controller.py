@@ -264,7 +264,7 @@ class Reverser:
         try:
             async with asyncio.TaskGroup() as group:
                 self._informers.start(group)
-                group.create_task(self.catalog.run(), name="catalogue")
+                group.create_task(self.catalog.run(), name="catalog")
                 # Reconciling from a partial cache would treat objects as deleted.
                 await self._informers.wait_synced(*self.objects.informers())
                 group.create_task(self.mirror.run(), name="mirror")

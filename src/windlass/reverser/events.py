@@ -53,7 +53,8 @@ def type_forbidden(scope: str, detail: str) -> OutcomeEvent:
     return OutcomeEvent(
         "Warning",
         EventReason.TYPE_FORBIDDEN,
-        f"{scope} cannot be listed or watched: {detail}; its files are kept unchanged",
+        f"{scope} cannot be listed or watched: {detail}; its files are kept unchanged; grant the "
+        "operator get, list and watch on this type",
     )
 
 

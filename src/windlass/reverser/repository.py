@@ -312,7 +312,7 @@ def _host_key_remedy(spec: GitRepoConfigSpec, remote: Remote) -> str:
     if hosts is not None:
         return (
             f"add the host key of {name} to {hosts.key} in {hosts.kind} {hosts.name}; known_hosts "
-            "in the Secret named by spec.secretRef has precedence"
+            "in the Secret named by spec.secretRef takes precedence"
         )
     place = f"known_hosts in Secret {secret.name}, or" if secret is not None else "a ConfigMap and"
     return f"add the host key of {name} to {place} set spec.knownHostsRef"

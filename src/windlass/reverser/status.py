@@ -82,12 +82,12 @@ def _branch_row(name: str, refs: Mapping[str, str], creating: Collection[str]) -
 
 def _repository_ready(rows: list[Object], missing: list[str], *, empty: bool) -> Verdict:
     if missing:
+        noun, them = ("branch", "it") if len(missing) == 1 else ("branches", "them")
         return Verdict(
             "False",
             "BranchNotFound",
-            f"{'branch' if len(missing) == 1 else 'branches'} not found: {', '.join(missing)}; "
-            "create in the remote, remove from spec.allowedBranches, or set spec.createBranch in "
-            "a GitDestination",
+            f"{noun} not found: {', '.join(missing)}; create {them} in the remote, remove {them} "
+            "from spec.allowedBranches, or set spec.createBranch in a GitDestination",
         )
     if empty:
         return Verdict(

@@ -89,8 +89,8 @@ async def read_holder(api: Api, kind: HolderKind, namespace: str, name: str) -> 
         ) from error
     except Forbidden as error:
         raise SecretMissing(
-            f"{kind} {namespace}/{name} cannot be read: forbidden; bind the role of windlass in "
-            f"namespace {namespace}",
+            f"{kind} {namespace}/{name} cannot be read: forbidden; grant the operator get on "
+            f"{kind}s in namespace {namespace}",
             is_refused=True,
         ) from error
     return HeldData(kind, namespace, name, _decoded(kind, obj))

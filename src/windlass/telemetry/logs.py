@@ -81,9 +81,9 @@ def _common() -> list[Processor]:
 def _renderer(format: LogFormat, out: TextIO) -> list[Processor]:  # noqa: A002
     if format == "json" or (format == "auto" and not out.isatty()):
         return [_as_json]
-    colours = out.isatty() and "NO_COLOR" not in os.environ
+    colors = out.isatty() and "NO_COLOR" not in os.environ
     plain = structlog.dev.plain_traceback
-    return [_visible, structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
+    return [_visible, structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
 
 
 def _visible(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

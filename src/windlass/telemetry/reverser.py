@@ -60,11 +60,12 @@ class ReverserMetrics(MetricTable):
         _REVERSER + "kv_evictions_total", "Admission records dropped unused.", "reason"
     )
     watch_duplicates_skipped = counter(
-        _REVERSER + "watch_duplicates_skipped_total", "Watch events that changed only status."
+        _REVERSER + "watch_duplicates_skipped_total",
+        "Watch events that changed nothing that is mirrored.",
     )
     ownership_conflicts = counter(
         _REVERSER + "ownership_conflicts_total",
-        "Folders that overlap that of another destination.",
+        "Folders that overlap the folder of another destination.",
     )
     lease_acquire_failures = counter(
         _REVERSER + "lease_acquire_failures_total", "Failed requests for the leader lease."

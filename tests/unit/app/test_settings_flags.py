@@ -64,7 +64,7 @@ def test_flag_wins_over_variable() -> None:
 
 def test_a_bad_flag_is_reported() -> None:
     """A value out of bounds names the flag."""
-    with pytest.raises(Fatal, match="flag --page-size: '0' is not"):
+    with pytest.raises(Fatal, match="flag --page-size: invalid value '0'"):
         invoke("--page-size=0")
 
 

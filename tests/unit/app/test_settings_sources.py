@@ -40,7 +40,8 @@ def test_bad_value_is_found_even_when_hidden() -> None:
     """A bad value in a lower source is reported though a flag would win."""
     message = complaint("page-size: many\n", {"page-size": "1"})
     assert message == (
-        "windlass.yaml line 1, page-size: 'many' is not a whole number from 1 to 10000"
+        "windlass.yaml line 1, page-size: invalid value 'many'; expected "
+        "a whole number from 1 to 10000"
     )
 
 
@@ -68,10 +69,11 @@ def test_all_problems_are_reported_together() -> None:
     )
     assert message.splitlines() == [
         "windlass.yaml line 1, a: unknown setting",
-        "flag --page-size: 'x' is not a whole number from 1 to 10000",
-        "variable WINDLASS_ATTRIBUTION_TTL: 'soon' is not "
+        "flag --page-size: invalid value 'x'; expected a whole number from 1 to 10000",
+        "variable WINDLASS_ATTRIBUTION_TTL: invalid value 'soon'; expected "
         "a duration like 90s, 5m or 1h30m, at least 1s",
-        "windlass.yaml line 2, log-level: 'loud' is not one of debug, info, warning, error",
+        "windlass.yaml line 2, log-level: invalid value 'loud'; expected "
+        "one of debug, info, warning, error",
     ]
 
 
@@ -84,7 +86,7 @@ def test_all_problems_are_reported_together() -> None:
         ("page-size: {a: 1}", "expected a plain value or a list of plain values"),
         ("discovery-exclude: [[a]]", "expected a plain value or a list of plain values"),
         ("page-size: [1]", "expected one value"),
-        ("page-size:", "'' is not a whole number"),
+        ("page-size:", "invalid value ''; expected a whole number"),
         ("- a", "expected a mapping of `setting: value`"),
         ("a: [", "windlass.yaml: invalid YAML near line 1"),
         ("a: 1\n---\nb: 1", "windlass.yaml: invalid YAML near line"),

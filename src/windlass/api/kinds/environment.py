@@ -126,9 +126,9 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_de
         Meta(
             description="Whether the code that runs in it is trusted. For an untrusted Environment "
             "the administrator, not the Project, sets the Pod Security level, nodes and runtime "
-            "class; it gets half of the quota and only the egress that the Project marks as "
-            "untrusted, and its manifests must not select nodes or contain DaemonSets. Can only "
-            "be changed from trusted to untrusted."
+            "class; by default it gets half of the quota, and only the egress that the Project "
+            "marks as untrusted, and its manifests must not select nodes or contain DaemonSets. "
+            "Can only be changed from trusted to untrusted."
         ),
     ] = "trusted"
     suspend: Annotated[

@@ -91,7 +91,7 @@ class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_
         KnownHostsRef | None,
         Meta(
             description="ConfigMap or Secret with the SSH host keys; known_hosts in the Secret of "
-            "secretRef has precedence. An SSH remote without a known host key is refused."
+            "secretRef takes precedence. An SSH remote without a known host key is refused."
         ),
     ] = None
     host_key_verification: Annotated[

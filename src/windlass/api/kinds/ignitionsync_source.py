@@ -83,7 +83,8 @@ class GitSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
             description="URL of the repository: https://host/path, ssh://user@host/path or "
             "user@host:path. It must not contain a password or token; put them into the "
             "Secret named by auth. http:// and git:// are allowed only for hosts in "
-            "--git-insecure-hosts, file:/// only in local development."
+            "--git-insecure-hosts of the controller and GIT_INSECURE_HOSTS of the agents; agents "
+            "do not support file:///."
         ),
     ]
     ref: Annotated[

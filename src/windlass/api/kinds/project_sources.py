@@ -41,8 +41,8 @@ TypeName = Annotated[str, Meta(min_length=1, max_length=30, pattern="^[a-z][a-z0
 
 _URL_TEXT = (
     "URL of the repository: https://host/path, ssh://user@host/path or user@host:path. It must "
-    "not contain a password or token. http:// and git:// work only for hosts that the "
-    "administrator listed as insecure, file:/// only with windlass run --dev."
+    "not contain a password or token. http:// and git:// are allowed only for hosts in "
+    "--git-insecure-hosts, file:/// only with --git-allow-file."
 )
 _BRANCH_TEXT = "Branch to follow; defaults to the default branch of the repository."
 _PATH_TEXT = (
@@ -92,8 +92,8 @@ class ProjectSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         SecretRef | None,
         Meta(
             description="Secret with the credentials, in the namespace of the Project: an SSH key "
-            "(ssh-privatekey or identity, with known_hosts), username and password, or a token; "
-            "ca.crt for a private CA. They are sent to the host of this URL only."
+            "(ssh-privatekey, identity or sshPrivateKey, with known_hosts), username and password, "
+            "or a token; ca.crt for a private CA. They are sent to the host of this URL only."
         ),
     ] = None
 

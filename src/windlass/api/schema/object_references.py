@@ -37,8 +37,8 @@ class SecretKeyRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     key: Annotated[
         DataKeyOrDefault,
         Meta(
-            description="Key in its data. Defaults to the first key that exists of those that "
-            "the description of the reference lists."
+            description="Key in its data. Defaults to the first default key of this reference "
+            "that exists."
         ),
     ] = ""
 

@@ -167,7 +167,9 @@ def _job(obj: Object) -> Readiness:
 def _claim(obj: Object, *, waits_for_a_pod: bool) -> Readiness:
     phase = (obj.get("status") or {}).get("phase")
     if phase == "Lost":
-        return Readiness("failed", "volume lost", "RolloutStuck")
+        return Readiness(
+            "failed", "its volume is lost; delete the claim to create a new one", "RolloutStuck"
+        )
     if phase == "Bound" or waits_for_a_pod:
         return READY
     return Readiness("progressing", "no volume bound yet; check the StorageClass")

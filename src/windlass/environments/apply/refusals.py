@@ -141,7 +141,7 @@ def _forbidden_refusal(member: Member, error: Forbidden, *, trusted: bool) -> Ap
         return ApplyRefusal(
             "QuotaExceeded",
             f"{_label(member)} exceeds the quota of the namespace; lower its requests, or raise "
-            "the quota",
+            "spec.quota up to spec.resources.maxQuota of the Project",
         )
     if "violates PodSecurity" in error.message:
         return ApplyRefusal(
@@ -156,7 +156,9 @@ def _forbidden_refusal(member: Member, error: Forbidden, *, trusted: bool) -> Ap
             "containers, or raise spec.resources.limitRange.max of the Project",
         )
     return ApplyRefusal(
-        DENIED, f"{_label(member)}: ServiceAccount {APPLIER_NAME} is not allowed to write it"
+        DENIED,
+        f"{_label(member)}: ServiceAccount {APPLIER_NAME} is not allowed to write it; apply "
+        "deploy/rbac again",
     )
 
 

@@ -178,7 +178,7 @@ def judge(
     if after is None or not after.is_open:
         observed = _describe(after) if after else "nothing was measured"
         return _unclear(direction, after, f"after the policies were deleted {observed}")
-    text = f"the stranger is blocked, in force within {isolated.seconds:.1f} s"
+    text = f"the stranger is blocked; policies took effect within {isolated.seconds:.1f} s"
     return DirectionResult(direction, "Enforced", text, isolated.seconds)
 
 

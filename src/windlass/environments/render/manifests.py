@@ -115,7 +115,8 @@ def _parse_files(files: Mapping[str, bytes], remedy: str) -> ParsedManifests:
             parsed.append(ManifestObject(obj, path))
             if len(parsed) > MOST_OBJECTS:
                 raise RenderRefused(
-                    "RenderTooLarge", f"the manifests contain more than {MOST_OBJECTS} objects"
+                    "RenderTooLarge",
+                    f"the manifests contain more than {MOST_OBJECTS} objects; split them",
                 )
     return ParsedManifests(tuple(parsed), tuple(skipped))
 

@@ -113,7 +113,11 @@ def select_manifests(listing: Listing, path: str, exclude: Sequence[str] = ()) -
     selected = {name: entry for name, entry in files.items() if manifests.is_manifest(name)}
     _check_kustomize(files)
     if not selected:
-        raise RenderRefused("RenderFailed", f"no YAML or JSON file found below {path or _ROOT}")
+        raise RenderRefused(
+            "RenderFailed",
+            f"no YAML or JSON file found below {path or _ROOT}; check path and exclude of the "
+            "template",
+        )
     return _require_plain_files(selected, alternative=", or add it to exclude of the template")
 
 

@@ -179,8 +179,8 @@ def _rolled_back_step(desired: SyncVersion) -> NextStep:
         "hold",
         "Error",
         "RolledBack",
-        f"commit {desired.commit[:7]} was rolled back on this gateway; push another commit, or "
-        "request a reconcile to apply it again",
+        f"commit {desired.commit[:7]} was rolled back on this gateway; push another commit, or set "
+        "a new value of windlass.dev/requestedAt on the IgnitionSync to apply it again",
     )
 
 

@@ -119,7 +119,8 @@ def _parse_credentials(data: dict[str, bytes], auth_type: AuthType) -> Credentia
         raise Waiting(
             "WaitingForCredential",
             f"the Git Secret has none of the keys {', '.join(accepted)} (found: {shown}); "
-            "create the Secret named by spec.git.auth",
+            "create the Secret named by spec.git.auth, or map its key to one of these names in the "
+            "volume of the agent",
             after=_RETRY_SECONDS,
         )
     if auth_type == "ssh":

@@ -101,7 +101,8 @@ def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
             "TooLarge",
             largest,
             f"the planned files have {total} bytes in total, the limit spec.safety.maxTotalSize "
-            f"is {caps.max_total_bytes}; the largest file is {largest}",
+            f"is {caps.max_total_bytes}; the largest file is {largest}; map "
+            "fewer files, exclude some, or raise the limit",
         )
 
 

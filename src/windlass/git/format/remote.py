@@ -179,19 +179,19 @@ def _check_path(path: str) -> None:
         raise RemoteRefused("the URL's path must not begin with `-`")
     if any(byte < 0x20 or byte == 0x7F for byte in unquote_to_bytes(path)):
         raise RemoteRefused("the URL's path must not contain encoded control characters")
-    if {".", ".."} & set(_normalised_escapes(bare).split("/")):
+    if {".", ".."} & set(_normalized_escapes(bare).split("/")):
         raise RemoteRefused("the URL's path must not contain `.` or `..` segments")
 
 
 def _canonical_path(host: str, path: str) -> str:
-    segments = [part for part in _normalised_escapes(path).split("/") if part]
+    segments = [part for part in _normalized_escapes(path).split("/") if part]
     if host == "dev.azure.com":
         segments = [part for part in segments if part not in {"v3", "_git"}]
     whole = "/".join(segments).removesuffix(".git").rstrip("/")
     return whole.lower() if host in _CASELESS_HOSTS else whole
 
 
-def _normalised_escapes(path: str) -> str:
+def _normalized_escapes(path: str) -> str:
     """Escapes of ordinary characters decoded, all others in upper case (RFC 3986, 6.2.2)."""
 
     def plain(match: re.Match[str]) -> str:
