@@ -34,7 +34,7 @@ def measure(testbed: Testbed) -> Iterator[Figure]:
             ours.append(_seconds(yaml_emitter.emit, objects))
             theirs.append(_seconds(_dump, objects))
     other = median(theirs) / len(objects)
-    for what, found in (("warm", ours), ("first meeting of every text", cold)):
+    for what, found in (("warm", ours), ("texts not cached", cold)):
         mine = median(found) / len(objects)
         yield Figure(
             "emitter",

@@ -41,7 +41,7 @@ def measure(testbed: Testbed) -> Iterator[Figure]:
     title = f"{COPIES} Environments of {OBJECTS} objects at once, p95 of"
     own = f"{title} commit known to all applied"
     yield _figure(own, took.overhead, "the operator's own time", goal=at_most(2))
-    note = "one after the other; namespace, fence and a quota in force included, no pods"
+    note = "one after the other; namespace, isolation and a quota in force included, no pods"
     yield _figure(f"{title} created to Ready", took.whole, note)
 
 

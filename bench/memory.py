@@ -24,7 +24,7 @@ def measure(testbed: Testbed) -> Iterator[Figure]:
         await_files(joined, OBJECTS, seconds=240)
         await_synced(joined, seconds=60)
         full = resident_mib(operator.pid)
-        witness = sum(resident_mib(child) for child in _children(operator.pid))
+        webhook = sum(resident_mib(child) for child in _children(operator.pid))
         mapped = _status_mib(operator.pid, "RssFile")
         peak = _status_mib(operator.pid, "VmHWM")
     yield Figure(
@@ -37,7 +37,7 @@ def measure(testbed: Testbed) -> Iterator[Figure]:
         note=(
             f"{mapped:.0f} MiB of it are mapped files; with no rule {empty:.0f} MiB, peak during "
             f"the first sync {peak:.0f} MiB, "
-            f"witness (a process of its own) {witness:.0f} MiB"
+            f"admission webhook (a process of its own) {webhook:.0f} MiB"
         ),
     )
 

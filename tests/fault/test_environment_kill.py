@@ -173,7 +173,7 @@ async def mortal(tenant: EnvironmentHarness, tmp_path: Path) -> AsyncIterator[Mo
 async def test_killed_anywhere_the_end_is_the_same(
     tenant: EnvironmentHarness, mortal: Mortal, tmp_path: Path
 ) -> None:
-    """Made, changed, fenced anew and removed, with a death at every step of it."""
+    """Created, changed, isolated again and deleted, with a death at every step of it."""
     opened = tenant.project(network={"egress": [_DOOR]})
     tenant.commit({"deploy/all.yaml": _FIRST})
     await tenant.apply(opened, tenant.environment())

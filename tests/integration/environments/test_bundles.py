@@ -111,7 +111,7 @@ async def test_a_bundle_stays_in_its_namespace_and_off_reserved_names(
 async def test_objects_removed_from_the_source_are_pruned(tenant: EnvironmentHarness) -> None:
     """Objects and fields are removed, claims stay; a Secret is created, changed, pruned."""
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {a: one}\n"
-    full = CONFIG_MAP.replace("colour: blue", "colour: blue, size: big")
+    full = CONFIG_MAP.replace("color: blue", "color: blue, size: big")
     tenant.commit({"deploy/a.yaml": "---\n".join((full, SERVICE, _CLAIM)) + secret})
     tenant.commit({"deploy/all.yaml": None})
     async with tenant.running():
@@ -127,7 +127,7 @@ async def test_objects_removed_from_the_source_are_pruned(tenant: EnvironmentHar
         tenant.commit({"deploy/a.yaml": CONFIG_MAP + secret.replace("one", "two")})
         await tenant.wait_deleted(_SERVICES, "web", namespace)
         settings = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
-        assert settings["data"] == {"colour": "blue"}
+        assert settings["data"] == {"color": "blue"}
         live_secret = await tenant.api.get(SECRETS, "key", namespace)
         assert base64.b64decode(live_secret["data"]["a"]) == b"two"
         await tenant.api.get(CLAIMS, "data", namespace)
@@ -160,7 +160,7 @@ async def test_a_finalizer_that_keeps_an_object_is_named(tenant: EnvironmentHarn
         await tenant.patch(CONFIG_MAPS, "settings", released, namespace)
         await tenant.wait_running(commit=commit)
         live = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
-    assert live["data"] == {"colour": "red"}
+    assert live["data"] == {"color": "red"}
 
 
 async def test_an_object_that_cannot_be_pruned_is_named(

@@ -215,7 +215,7 @@ async def test_a_lost_inventory_of_a_serving_environment_installs_nothing_again(
 _BOTH = "pre-install,pre-upgrade"
 
 
-def _hooked(colour: str, **more: str) -> dict[str, str]:
+def _hooked(color: str, **more: str) -> dict[str, str]:
     """A chart with hooks of many kinds beside its other objects."""
     pod = (
         "spec: {restartPolicy: Never, containers: [{name: main, image: registry.invalid/check}]}\n"
@@ -223,12 +223,12 @@ def _hooked(colour: str, **more: str) -> dict[str, str]:
     templates = {
         "account.yaml": hook("ServiceAccount", "migrator", _BOTH, -5),
         "login.yaml": hook("Secret", "login", _BOTH, -5, "stringData: {password: x}\n"),
-        "scripts.yaml": hook("ConfigMap", "scripts", _BOTH, -5, f"data: {{colour: {colour}}}\n"),
+        "scripts.yaml": hook("ConfigMap", "scripts", _BOTH, -5, f"data: {{color: {color}}}\n"),
         "migrate.yaml": job("migrate", _BOTH),
         "check.yaml": hook("Pod", "check", "pre-upgrade", 5, pod),
-        "late.yaml": hook("ConfigMap", "late", _BOTH, 10, f"data: {{colour: {colour}}}\n"),
-        "settings.yaml": CONFIG_MAP.replace("blue", colour),
-        "web.yaml": deployment(replicas=0, image=colour),
+        "late.yaml": hook("ConfigMap", "late", _BOTH, 10, f"data: {{color: {color}}}\n"),
+        "settings.yaml": CONFIG_MAP.replace("blue", color),
+        "web.yaml": deployment(replicas=0, image=color),
         **more,
     }
     return chart(templates)
@@ -283,8 +283,8 @@ async def _is_white(tenant: EnvironmentHarness, namespace: str) -> bool:
 
 async def _colors(tenant: EnvironmentHarness, namespace: str) -> dict[str, str]:
     rows = await tenant.api.list(CONFIG_MAPS, namespace)
-    coloured = (row for row in rows if "colour" in (row.get("data") or {}))
-    return {row["metadata"]["name"]: row["data"]["colour"] for row in coloured}
+    colored = (row for row in rows if "color" in (row.get("data") or {}))
+    return {row["metadata"]["name"]: row["data"]["color"] for row in colored}
 
 
 async def _report_hook_pod(

@@ -131,9 +131,9 @@ class _Walk:
         self.project["network"] = {"webEgress": web, "egress": egress}
 
     async def _files(self) -> None:
-        colour = self.source.choice(["red", "green", "blue"])
+        color = self.source.choice(["red", "green", "blue"])
         objects = [
-            CONFIG_MAP.replace("blue", colour),
+            CONFIG_MAP.replace("blue", color),
             CONFIG_MAP.replace("settings", "more"),
             SERVICE,
             deployment(image=f"registry.invalid/web:{self.source.randint(1, 3)}", replicas=1),

@@ -91,7 +91,7 @@ _DEPENDENCY = (
     ("files", "words"),
     [
         (chart({}, more=_DEPENDENCY), r"redis; commit the dependencies"),
-        (chart({"a.yaml": '{{ fail "no colour" }}'}), r"sample/templates/a.yaml:1:3.*no colour"),
+        (chart({"a.yaml": '{{ fail "no color" }}'}), r"sample/templates/a.yaml:1:3.*no color"),
         (chart({"a.yaml": '{{ fail "out of memory" }}'}), r"a.yaml:1:3.*out of memory"),
         (chart({"a.yaml": "a: {{ .Values.x.y }}"}), r"sample/templates/a.yaml:1:\d+.*nil pointer"),
         (chart({"a.yaml": "a: [1"}), r"YAML parse error on sample/templates/a.yaml"),

@@ -51,7 +51,7 @@ async def test_a_project_and_an_environment_become_a_running_copy(
         "catalyst.dev/environment-name": "one",
     }
     applied = await tenant.api.get(CONFIG_MAPS, "settings", environment["status"]["namespace"])
-    assert applied["data"] == {"colour": "blue"}
+    assert applied["data"] == {"color": "blue"}
     _assert_initializing_comes_first(tenant, namespace["metadata"]["name"])
     _assert_few_writes(tenant, namespace["metadata"]["name"])
 
@@ -250,7 +250,7 @@ async def test_a_suspended_environment_gets_only_status_writes(tenant: Environme
 
         async def red() -> bool:
             applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
-            return bool(applied["data"] == {"colour": "red"})
+            return bool(applied["data"] == {"color": "red"})
 
         await eventually(red, "the new commit is applied")
 

@@ -42,7 +42,7 @@ async def test_metrics_follow_an_environment_to_its_deletion(tenant: Environment
         assert value("time_to_ready_seconds_count", mode="manifest") >= 1
         assert value("step_duration_seconds_count", step="workloads", result="Succeeded") >= 1
         await tenant.api.delete(QUOTAS, "default-quota", namespace)
-        await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, namespace)
+        await tenant.patch(CONFIG_MAPS, "settings", {"data": {"color": "odd"}}, namespace)
 
         async def corrected() -> bool:
             kinds = ("ResourceQuota", "ConfigMap")

@@ -113,13 +113,13 @@ async def test_a_pinned_commit_must_lie_on_its_branch(tenant: EnvironmentHarness
         assert failed["status"]["phase"] == "Failed"
         assert failed["status"]["serving"] == ready["status"]["serving"]
         applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
-        assert applied["data"] == {"colour": "green"}
+        assert applied["data"] == {"color": "green"}
         await tenant.apply(
             tenant.environment(sources=[{"name": "app", "commitSha": beside, "branch": "side"}])
         )
         await tenant.phase("Ready")
         applied = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
-        assert applied["data"] == {"colour": "red"}
+        assert applied["data"] == {"color": "red"}
 
 
 async def test_an_environment_keeps_serving_while_git_is_unavailable(
@@ -145,7 +145,7 @@ async def test_an_environment_keeps_serving_while_git_is_unavailable(
             rows = {row["type"]: row for row in unavailable["status"]["conditions"]}
             assert (rows["Ready"]["status"], rows["BuildReady"]["status"]) == ("True", "True")
             assert "cannot check for newer commits" in rows["BuildReady"]["message"]
-            await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, namespace)
+            await tenant.patch(CONFIG_MAPS, "settings", {"data": {"color": "odd"}}, namespace)
             await eventually(lambda: _has_color(tenant, namespace, "blue"), "drift is corrected")
             assert (await tenant.get())["status"]["phase"] == "Ready"
     async with tenant.running():
@@ -167,9 +167,9 @@ async def _with_message(tenant: EnvironmentHarness, text: str) -> Any:
     return environment if text in str(environment["status"].get("message")) else None
 
 
-async def _has_color(tenant: EnvironmentHarness, namespace: str, colour: str) -> bool:
+async def _has_color(tenant: EnvironmentHarness, namespace: str, color: str) -> bool:
     live = await tenant.api.get(CONFIG_MAPS, "settings", namespace)
-    return bool(live["data"] == {"colour": colour})
+    return bool(live["data"] == {"color": color})
 
 
 async def test_a_missing_path_is_reported_with_existing_ones(

@@ -48,7 +48,7 @@ MANAGER = "windlass-test"
 
 _numbers = itertools.count(1)
 
-CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: blue}\n"
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: blue}\n"
 SERVICE = (
     "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
     "spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}\n"

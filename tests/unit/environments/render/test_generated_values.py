@@ -143,9 +143,9 @@ def test_a_change_around_a_value_that_has_no_key_of_its_own_is_listed() -> None:
 def test_checksums_follow_the_final_content() -> None:
     """The same configuration keeps them, also those of helm; another one changes them."""
 
-    def output(word: str, colour: str = "blue") -> bytes:
+    def output(word: str, color: str = "blue") -> bytes:
         sums = {"checksum/secret": word[0] * 64, "checksum/short": word[0] * 10, "plain": "x"}
-        return _output(_secret(password=f"{word}-password"), _map(colour=colour), _workload(**sums))
+        return _output(_secret(password=f"{word}-password"), _map(color=color), _workload(**sums))
 
     helms = output("kept")
     resolved = generated_values.stabilize(output("first"), output("other"), helms)

@@ -77,6 +77,6 @@ def test_an_invalid_report_decodes_to_none(text: str) -> None:
 
 def test_unknown_fields_are_ignored() -> None:
     """A newer agent may report more."""
-    report = agent_report.decode(json.dumps({**WIRE, "colour": "green"}))
+    report = agent_report.decode(json.dumps({**WIRE, "color": "green"}))
     assert report is not None
     assert report.gateway == "g"

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools names the command that stores a desk cluster's objects, so
+// Package tools names the command that stores a local cluster's objects, so
 // that go.mod and go.sum pin every module it needs.
 package tools
 

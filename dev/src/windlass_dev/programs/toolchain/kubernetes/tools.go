@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools names the commands that a desk cluster is built from, so that
+// Package tools names the commands that a local cluster is built from, so that
 // go.mod and go.sum pin every module they need.
 package tools
 
