@@ -61,6 +61,27 @@ async def _sync(operations: GatewayOperations, site: EngineHarness) -> None:
     await operations.sync(site.sync_request(), Interrupt(), trigger="", cause="poll")
 
 
+async def _sync_killed_past_commit_point(
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync whose process ends before the files are in place."""
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "_complete", die)
+        with pytest.raises(Killed):
+            await _sync(await _operations(site), site)
+
+
+def _write_existing_file(site: EngineHarness) -> None:
+    """A file that the first sync finds in a directory that it will manage."""
+    existing = site.data / "projects/line/existing.json"
+    existing.parent.mkdir(parents=True)
+    existing.write_text("{}")
+
+
 async def test_a_record_waits_for_the_scan_also_across_a_restart(
     site: EngineHarness, log_lines: list[Any]
 ) -> None:
@@ -108,14 +129,7 @@ async def test_a_sync_completed_at_start_has_a_record(
     site: EngineHarness, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its trigger is the start; the author of the commit is known as well."""
-
-    def die(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Transaction, "_complete", die)
-        with pytest.raises(Killed):
-            await _sync(await _operations(site), site)
+    await _sync_killed_past_commit_point(site, monkeypatch)
     operations = await _operations(site)
     await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
     (record,) = _records(log_lines)
@@ -140,18 +154,8 @@ async def test_a_sync_completed_at_start_reports_the_files_that_it_kept(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The warning is stored before the commit point: the process that plans may not live on."""
-    existing = site.data / "projects/line/existing.json"
-    existing.parent.mkdir(parents=True)
-    existing.write_text("{}")
-    operations = await _operations(site)
-
-    def killed(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Transaction, "_complete", killed)
-        with pytest.raises(Killed):
-            await operations.sync(site.sync_request(), Interrupt(), trigger="")
+    _write_existing_file(site)
+    await _sync_killed_past_commit_point(site, monkeypatch)
     restarted = await _operations(site)
     assert "1 file existed before the directory was synced" in restarted.state.kept_back
 
@@ -160,17 +164,8 @@ async def test_the_record_of_a_sync_completed_at_start_has_the_warnings_of_its_p
     site: EngineHarness, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are stored before the commit point, and dropped once a record has them."""
-    existing = site.data / "projects/line/existing.json"
-    existing.parent.mkdir(parents=True)
-    existing.write_text("{}")
-
-    def die(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Transaction, "_complete", die)
-        with pytest.raises(Killed):
-            await _sync(await _operations(site), site)
+    _write_existing_file(site)
+    await _sync_killed_past_commit_point(site, monkeypatch)
     operations = await _operations(site)
     assert operations.state.planned_warnings == ()
     await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
@@ -180,9 +175,7 @@ async def test_the_record_of_a_sync_completed_at_start_has_the_warnings_of_its_p
 
 async def test_a_finished_sync_leaves_no_planned_warnings(site: EngineHarness) -> None:
     """Its own record has them already."""
-    existing = site.data / "projects/line/existing.json"
-    existing.parent.mkdir(parents=True)
-    existing.write_text("{}")
+    _write_existing_file(site)
     operations = await _operations(site)
     await _sync(operations, site)
     assert operations.state.planned_warnings == ()
