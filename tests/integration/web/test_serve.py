@@ -403,7 +403,9 @@ async def test_at_the_limit_the_longest_idle_connection_is_closed() -> None:
     """No client gets a 503; a connection with a valid call is closed after all those without."""
     received: list[AdmissionRequest] = []
     endpoint = AdmissionEndpoint(received.append, paths=[PATH])
-    async with Server(endpoint, gate=endpoint, limits=ServerLimits(connections=3)) as server:
+    # Nothing but the limit closes a connection within the test.
+    limits = ServerLimits(connections=3, first_seconds=120.0, head_seconds=120.0)
+    async with Server(endpoint, gate=endpoint, limits=limits) as server:
         known = await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
         silent = [await dial(server.port) for _ in range(2)]
@@ -420,7 +422,7 @@ async def test_at_the_limit_the_longest_idle_connection_is_closed() -> None:
 async def test_a_connection_without_a_call_has_a_short_timeout() -> None:
     """After its first call a connection may be idle for long."""
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH])
-    limits = ServerLimits(first_seconds=0.2)
+    limits = ServerLimits(first_seconds=0.2, head_seconds=120.0)
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
         known = await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
