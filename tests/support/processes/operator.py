@@ -22,6 +22,8 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 
 T = TypeVar("T")
 
+_LOWEST_PORT = 11_000  # above those that Kubernetes has by default
+
 
 def eventually(poll: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
     """The first true result of `poll`; fails with its last result after `seconds`."""
@@ -149,13 +151,16 @@ class Operator:
 def free_port() -> int:
     """A port that no other process gets before the operator listens on it, nor while it is down.
 
-    It lies below what outgoing connections are given, and another test run on this machine
-    at the same time sees by a lock that it is taken, as long as this process lives.
+    It lies below what outgoing connections are given and what clusters choose from: a cluster
+    that starts beside a test does not see which ports the test has in mind, nor the test those
+    of components that do not listen yet. Another test run on this machine at the same time sees
+    by a lock that it is taken, as long as this process lives.
     """
     (port,) = ports.choose_ports(
         1,
         taken=(),
-        ceiling=ports.first_ephemeral_port(),
+        floor=_LOWEST_PORT,
+        ceiling=ports.LOWEST,
         is_free=_reserve_port,
         rng=random.Random(),
     )

@@ -12,6 +12,7 @@ import http.client
 import json
 import ssl
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,9 +57,13 @@ def etcd_is_healthy(url: str) -> bool:
     return '"true"' in get(url, "/health").text
 
 
-def node_is_ready(api: ApiProbe, name: str) -> bool:
-    """Whether the node `name` has the condition Ready."""
-    return _ready_condition(api.request(f"/api/v1/nodes/{name}")).get("status") == "True"
+def node_is_ready(api: ApiProbe, name: str, since: str) -> bool:
+    """Whether the node `name` was reported Ready at the time `since` or later, if that is given."""
+    ready = _ready_condition(api.request(f"/api/v1/nodes/{name}"))
+    if ready.get("status") != "True" or not since:
+        return ready.get("status") == "True"
+    reported_at = datetime.fromisoformat(ready["lastHeartbeatTime"])
+    return reported_at >= datetime.fromisoformat(since)
 
 
 def node_problem(api: ApiProbe, name: str) -> str:

@@ -144,24 +144,35 @@ def _readiness_check(state: ClusterState, component: str, directory: Path) -> Ca
     if component == components.CONTAINERD:
         return lambda: containerd.is_serving(directory)
     if component == components.SCHEDULER:
-        return lambda: not _is_free(state, state.ports[component], directory)
+        return lambda: _scheduler_is_listening(state, directory)
     if component == components.POLICIES:
         return lambda: bootstrap.is_in_force(directory, state.processes[component].pid)
     if component == components.PROXY and state.node:
         address = f"{Slot(state.node.slot).node_address}:{state.ports[component]}"
         return lambda: http_probe.get(f"http://{address}", "/healthz").ok
     api = http_probe.ApiProbe(components.server_url(state), directory / "pki")
-    if component == components.KUBELET:
-        return lambda: _kubelet_is_ready(state, api, directory)
+    if component == components.KUBELET and state.node:
+        address = Slot(state.node.slot).node_address
+        return lambda: _kubelet_is_ready(state, api, address)
     # The controller manager is ready when it has created the default service account.
     path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
     return lambda: api.request(path).ok
 
 
-def _kubelet_is_ready(state: ClusterState, api: http_probe.ApiProbe, directory: Path) -> bool:
-    # A node stays Ready for a while after its kubelet died.
-    listens = not _is_free(state, state.ports[components.KUBELET], directory)
-    return listens and http_probe.node_is_ready(api, state.name)
+def _scheduler_is_listening(state: ClusterState, directory: Path) -> bool:
+    port = state.ports[components.SCHEDULER]
+    return kernel_namespaces.run_in_network(
+        directory, lambda: ports.is_listening(port, "127.0.0.1")
+    )
+
+
+def _kubelet_is_ready(state: ClusterState, api: http_probe.ApiProbe, address: str) -> bool:
+    if not ports.is_listening(state.ports[components.KUBELET], address):
+        return False
+    # A node stays Ready for a while after its kubelet died, and is not when the next one reports
+    # before it has seen its pods: only what this kubelet reported counts.
+    since = state.processes[components.KUBELET].since
+    return http_probe.node_is_ready(api, state.name, since)
 
 
 def _etcd_is_healthy(state: ClusterState, directory: Path) -> bool:

@@ -15,7 +15,10 @@ from pathlib import Path
 from windlass.base import files
 from windlass.base.errors import WindlassError
 
-_LOWEST = 20_000
+LOWEST = 20_000
+"""The first port for components of clusters; tests take theirs from below it."""
+
+_CONNECT_SECONDS = 5.0
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -23,20 +26,21 @@ def choose_ports(
     count: int,
     *,
     taken: Collection[int],
+    floor: int = LOWEST,
     ceiling: int,
     is_free: Callable[[int], bool],
     rng: random.Random,
 ) -> list[int]:
-    """`count` different free ports under `first_ephemeral_port`, none of them in `taken`."""
+    """`count` different free ports from `floor` to below `ceiling`, none of them in `taken`."""
     chosen: list[int] = []
-    for port in rng.sample(range(_LOWEST, ceiling), ceiling - _LOWEST):
+    for port in rng.sample(range(floor, ceiling), ceiling - floor):
         if len(chosen) == count:
             return chosen
         if port not in taken and is_free(port):
             chosen.append(port)
     raise WindlassError(
         "PortsExhausted",
-        f"fewer than {count} free ports between {_LOWEST} and {ceiling} on 127.0.0.1",
+        f"fewer than {count} free ports between {floor} and {ceiling} on 127.0.0.1",
     )
 
 
@@ -47,7 +51,7 @@ def first_ephemeral_port() -> int:
     except (OSError, ValueError, IndexError):
         first = 32_768
     # Where nearly all ports are ephemeral there is no safe range; then any port will do.
-    return first if first > _LOWEST + 1000 else 60_000
+    return first if first > LOWEST + 1000 else 60_000
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -60,6 +64,16 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         except OSError:
             return False
     return True
+
+
+def is_listening(port: int, host: str) -> bool:
+    """Whether a server accepts connections on `port` of `host`.
+
+    For servers that are starting: `is_free` would hold their port for a moment.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_CONNECT_SECONDS)
+        return probe.connect_ex((host, port)) == 0
 
 
 def port_from_file(file: Path) -> int:
