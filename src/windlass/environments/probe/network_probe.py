@@ -52,6 +52,8 @@ T = TypeVar("T")
 _FIELD_MANAGER = "windlass-check"
 _REMOVAL_SECONDS = 60.0
 _POLL_SECONDS = 0.3
+_STEADY_SECONDS = 10.0
+"""How much longer a reachability is observed that is unsteady at the end of a wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,9 @@ class CallLogs:
     async def wait_until(self, expected: Reachability) -> ProbeObservation:
         """Wait until the stranger's calls end as `expected` and the neighbor's connect.
 
-        After `seconds` the last observation is returned as it is. Only calls count that follow
-        the newest line of the first read: older ones belong to the state before.
+        After `seconds` the last observation is returned as it is, and an unsteady one as soon as
+        the calls end alike again: one lost call at that moment says nothing. Only calls count
+        that follow the newest line of the first read: older ones belong to the state before.
         """
         started, baseline = self._clock.monotonic(), dict[Caller, int]()
         flipped_after: float | None = None
@@ -185,7 +188,9 @@ class CallLogs:
                 flipped_after = elapsed
             reached = enforcement.reachability(stranger)
             is_reached = (reached, neighbor) == (expected, "open")
-            if is_reached or elapsed >= self._seconds:
+            is_unsteady = "unsteady" in (reached, neighbor)
+            patience = self._seconds + (_STEADY_SECONDS if is_unsteady else 0.0)
+            if is_reached or elapsed >= patience:
                 seconds = flipped_after if is_reached and flipped_after is not None else elapsed
                 return ProbeObservation(
                     reached, neighbor, seconds, "; ".join(self._errors.values())

@@ -61,6 +61,19 @@ async def test_one_missing_log_is_reported_though_the_other_is_read() -> None:
     assert "of pod neighbour" in (await _observe(stranger=[*open_way], neighbour=[LOST])).error
 
 
+async def test_a_call_lost_at_the_end_of_a_wait_is_not_the_verdict() -> None:
+    """The callers are observed until their calls end alike again, but not for ever."""
+    before, steady = _log("open", 1), _log("open", 2, 3, 4)
+    unsteady = _log("open", 3, 4) + _log("shut", 5)
+    polls = 16  # those after the first one, until the five seconds are over
+    logs = [before, *[steady] * polls, unsteady, unsteady, _log("open", 6, 7, 8)]
+    sight = await _observe(stranger=[*logs], neighbour=[before, steady])
+    assert sight.stranger == "open"
+    assert sight.seconds > 5.5
+    sight = await _observe(stranger=[before, unsteady], neighbour=[before, steady])
+    assert sight.stranger == "unsteady"
+
+
 class Cluster:
     """An API server that knows namespaces; `disturb` is called when they are listed."""
 
