@@ -15,6 +15,7 @@ from tests.support.cluster import api_client
 from tests.support.processes.operator import eventually
 from tests.support.reverser.api_users import ApiUser
 from windlass.api.install.installation import Installation
+from windlass.app import leader_label
 from windlass.app.leader_label import LeaderLabel
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
@@ -86,8 +87,10 @@ def _listening_attributor(told: asyncio.Queue[bool]) -> Attributor:
 
 
 @pytest.fixture
-def replica(cluster: LocalCluster, namespace: str) -> Replica:
+def replica(cluster: LocalCluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Replica:
     """The pod, not labeled yet."""
+    # A busy API server may answer later than a component that ends can wait.
+    monkeypatch.setattr(leader_label, "_REMOVE_SECONDS", 60.0)
     found = Replica(
         ApiUser(cluster, api_client.ADMIN, namespace), Installation("windlass", namespace)
     )

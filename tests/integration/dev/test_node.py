@@ -72,7 +72,7 @@ def _account(local: LocalCluster, namespace: str) -> bool:
 
 def _deployment() -> dict[str, Any]:
     data = [{"name": "data", "mountPath": "/data"}]
-    side = "echo side runs; while true; do echo written > /data/index.html; sleep 1; done"
+    side = "echo side runs; echo written > /data/index.html; while true; do sleep 1; done"
     main = "echo main runs; exec httpd -f -p 8080 -h /data"
     template = {
         "metadata": {"labels": {"app": "web"}},

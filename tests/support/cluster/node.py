@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -245,8 +246,11 @@ def _other_nodes(directory: Path) -> bool:
 
 
 def _mounts(directory: Path) -> Iterator[str]:
+    """Mounts that are not another cluster's, nor in the temporary files of another test."""
+    of_others = (directory.parent, Path(tempfile.gettempdir()), Path("/dev/shm"))
     for mount in system.list_mounts():
-        if directory.parent not in mount.point.parents or mount.point.is_relative_to(directory):
+        is_of_others = any(place in mount.point.parents for place in of_others)
+        if mount.point.is_relative_to(directory) or not is_of_others:
             yield str(mount.point)
 
 
