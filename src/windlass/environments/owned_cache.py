@@ -125,21 +125,18 @@ class OwnedCache:
         gvr, key = ref
         return self._informers[gvr].get(key)
 
-    def _forget(self, ref: tuple[GVR, Key]) -> None:
-        self._recent.forget(ref)
-        self._parsed.pop(ref, None)
-
     def _on_change_of(self, gvr: GVR) -> Callable[[Key], None]:
         return lambda key: self._changed(gvr, key)
 
     def _changed(self, gvr: GVR, key: Key) -> None:
-        self._forget((gvr, key))
+        self._recent.cache_changed((gvr, key))
+        self._parsed.pop((gvr, key), None)
         environment = self._namespaces_by_owner.value_of(Key("", key.namespace))
         if environment is not None:
             self._on_change(environment)
 
     def _storage_changed(self, key: Key) -> None:
-        self._forget((STORAGE_CLASSES, key))
+        self._parsed.pop((STORAGE_CLASSES, key), None)  # we write none of them
         # Also Environments without claims: a claim may have been refused for want of this class.
         for environment in self._namespaces_by_owner.values():
             self._on_change(environment)

@@ -7,8 +7,9 @@ request, also right after a restart, because managedFields of the live object li
 `RecentWrites` covers the time until a cache shows our own write. A cache lags behind, and a
 reconcile that reads it would write again. So a write is remembered together with the bytes the
 cache had before it began; it counts as long as the cache still has those. Before, not after: the
-cache may receive our write, and what others make of it, sooner than we get the response. A write
-that fails is not remembered.
+cache may receive our write, and what others make of it, sooner than we get the response. Of
+several writes in a row the newest counts, also while the cache shows an earlier one of them. A
+write that fails is not remembered.
 """
 
 from __future__ import annotations
@@ -30,8 +31,20 @@ P = TypeVar("P", bound=Hashable)
 class _Written:
     """Our last write of one object, and what the cache had then; None = deleted or absent."""
 
-    replaced: bytes | None
     object: Object | None
+    replaced: bytes | None
+    earlier: frozenset[str]  # versions of our writes since the cache had `replaced`
+
+    def is_newer_than(self, cached: bytes | None) -> bool:
+        """Whether the cache has not got as far as this write yet."""
+        if cached == self.replaced:
+            return True
+        if cached is None or not self.earlier:
+            return False
+        try:
+            return _resource_version(orjson.loads(cached)) in self.earlier
+        except orjson.JSONDecodeError:
+            return False
 
 
 class RecentWrites(Generic[P]):
@@ -46,28 +59,41 @@ class RecentWrites(Generic[P]):
         """The object: our write where the cache has not changed since, else the cached one."""
         cached = self._lookup(key)
         written = self._written.get(key)
-        if written is not None:
-            if written.replaced == cached:
-                return written.object
-            del self._written[key]
+        if written is not None and written.is_newer_than(cached):
+            return written.object
+        self._written.pop(key, None)
         return orjson.loads(cached) if cached is not None else None
 
     async def written(self, key: P, write: Awaitable[Object]) -> Object:
         """The result of `write`, remembered until the cache changes."""
-        replaced = self._lookup(key)
+        before = self._state_before(key)
         obj = await write
-        self._written[key] = _Written(replaced, obj)
+        self._written[key] = _Written(obj, *before)
         return obj
 
     async def deleted(self, key: P, delete: Awaitable[None]) -> None:
         """Await `delete`; from then on the object counts as gone until the cache changes."""
-        replaced = self._lookup(key)
+        before = self._state_before(key)
         await delete
-        self._written[key] = _Written(replaced, None)
+        self._written[key] = _Written(None, *before)
 
     def forget(self, key: P) -> None:
         """Drop what is remembered of `key`."""
         self._written.pop(key, None)
+
+    def cache_changed(self, key: P) -> None:
+        """Drop our write of `key`, unless the cache shows an earlier one of ours."""
+        written = self._written.get(key)
+        if written is not None and not written.is_newer_than(self._lookup(key)):
+            del self._written[key]
+
+    def _state_before(self, key: P) -> tuple[bytes | None, frozenset[str]]:
+        """What the cache has before a write, and the versions of ours that it lacks."""
+        cached, written = self._lookup(key), self._written.get(key)
+        if written is None or not written.is_newer_than(cached):
+            return cached, frozenset()
+        version = _resource_version(written.object or {})
+        return cached, written.earlier.union((version,) if version else ())
 
 
 _MOST_SETTLED = 4096
@@ -118,6 +144,10 @@ class OwnedObjects:
         if version not in self._settled and len(self._settled) >= _MOST_SETTLED:
             self._settled.pop(next(iter(self._settled)))
         self._settled[version] = desired
+
+
+def _resource_version(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
 
 
 def _version(obj: Object) -> tuple[str, str]:

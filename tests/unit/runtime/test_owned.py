@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from windlass.base.errors import Retryable
@@ -45,6 +46,37 @@ async def test_a_write_does_not_hide_a_later_change_by_others() -> None:
     recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.written("a", _Server(cache).write({"v": 2}, meanwhile=b'{"v": 3}'))
     assert recent.newest("a") == {"v": 3}
+
+
+def _version(number: int) -> bytes:
+    return b'{"metadata":{"resourceVersion":"%d"}}' % number
+
+
+@pytest.mark.parametrize("arrival", ["before", "during", "after"])
+async def test_the_newest_of_two_writes_counts_until_the_cache_shows_it(arrival: str) -> None:
+    """The first one arrives in the cache before, during or after the second."""
+    cache = {"a": _version(1)}
+    recent: RecentWrites[str] = RecentWrites(cache.get)
+
+    def arrive(number: int) -> None:
+        cache["a"] = _version(number)
+        recent.cache_changed("a")
+
+    async def write(number: int, *, meanwhile: bool = False) -> Object:
+        if meanwhile:
+            arrive(2)
+        written: Object = orjson.loads(_version(number))
+        return written
+
+    await recent.written("a", write(2))
+    if arrival == "before":
+        arrive(2)
+    third = await recent.written("a", write(3, meanwhile=arrival == "during"))
+    if arrival == "after":
+        arrive(2)
+    assert recent.newest("a") == third
+    arrive(4)
+    assert recent.newest("a") == orjson.loads(_version(4))
 
 
 async def test_a_deletion_counts_like_a_write() -> None:

@@ -60,7 +60,7 @@ class GatewayCache:
         self._pods_by_namespace = self.pods.add_index(read_namespace, self._enqueue_namespace)
         self.owned = {
             gvr: informers.add(
-                Scope(gvr, selector=agent_objects.OWNED_SELECTOR), self._forget_write_of(gvr)
+                Scope(gvr, selector=agent_objects.OWNED_SELECTOR), self._drop_write_of(gvr)
             )
             for gvr in OWNED_TYPES
         }
@@ -150,8 +150,8 @@ class GatewayCache:
         else:
             self._uses[key] = use
 
-    def _forget_write_of(self, gvr: GVR) -> Callable[[Key], None]:
-        return lambda key: self._recent.forget((gvr, key))
+    def _drop_write_of(self, gvr: GVR) -> Callable[[Key], None]:
+        return lambda key: self._recent.cache_changed((gvr, key))
 
     def _enqueue_namespace(self, namespace: str) -> None:
         for name in self._claims.get(namespace, ()):
