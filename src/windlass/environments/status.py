@@ -250,7 +250,7 @@ def _status_fields(report: ReconcileReport, status: Object) -> dict[str, JSON]:
     """
     fields: dict[str, JSON] = {
         "sources": [source.as_object() for source in report.sources] or status.get("sources"),
-        "lastHandledRetryAt": report.retry_at or status.get("lastHandledRetryAt"),
+        "lastHandledRetryAt": _handled_retry(report) or status.get("lastHandledRetryAt"),
     }
     if report.unsupported is not None:
         fields["unsupported"] = _unsupported_field(report.unsupported) or None
@@ -262,6 +262,18 @@ def _status_fields(report: ReconcileReport, status: Object) -> dict[str, JSON]:
     if _is_complete(report):
         fields["serving"] = _serving_field(report)
     return fields
+
+
+def _handled_retry(report: ReconcileReport) -> str:
+    """The retry request that this reconcile handled; empty = none.
+
+    One that still waits for a step before the apply did not start the revision again.
+    """
+    last = report.results[-1][1] if report.results else None
+    is_applied = report.hooks is not None
+    if last is not None and last.ends_run and not last.failed and not is_applied:
+        return ""
+    return report.retry_at
 
 
 def _unsupported_field(texts: tuple[str, ...]) -> list[str]:

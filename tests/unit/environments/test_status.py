@@ -244,6 +244,18 @@ def test_a_retry_is_acknowledged() -> None:
     assert _status(READY, after)["lastHandledRetryAt"] == "now"
 
 
+def test_a_retry_that_waits_for_git_is_not_acknowledged_yet() -> None:
+    """Else it would be lost: only the apply gives a stuck revision its time again."""
+    waits = step.pending(phase.BUILD, "ResolvingSource", "waiting for the Git server")
+    waiting = _status(_until("source", waits, retry_at="now"), CONVERGED)
+    assert "lastHandledRetryAt" not in waiting
+    failed = step.failed(phase.BUILD, "GitAuthFailed", "no")
+    assert _status(_until("source", failed, retry_at="now"), waiting)["lastHandledRetryAt"] == "now"
+    rollout = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "0 of 1", after=9.0)
+    applied = _until("rollout", rollout, retry_at="now", hooks=frozenset())
+    assert _status(applied, waiting)["lastHandledRetryAt"] == "now"
+
+
 def test_a_route_that_is_not_applied_is_not_ready() -> None:
     """It blocks nothing, stays reported while no bundle is read, and ends with the route."""
     status = _status(replace(READY, routes=("Ingress/web",)), {})
