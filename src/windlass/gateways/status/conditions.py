@@ -8,7 +8,7 @@ The first finding that applies decides Ready; the others keep their own conditio
 | no commit resolved | False/CloneFailed | Stalled with the cause, or Reconciling | by cause |
 | the profiles are invalid | False/ProfilesInvalid | Stalled | 5 min |
 | the API key is missing | False/ApiKeyMissing | Reconciling | 15 s |
-| no gateway | False/NoGatewaysDiscovered | - | poll |
+| no gateway | False/NoGatewaysDiscovered | Reconciling until a commit is resolved | poll |
 | a gateway that needs a person | False/SyncFailed | Stalled with its reason | 5 min |
 | another failing gateway | False/SyncFailed | Reconciling | poll |
 | gateways in progress | False/SyncInProgress | Reconciling | poll |
@@ -172,7 +172,9 @@ def _failure_text(error: WindlassError) -> str:
 def _fleet_state(findings: Findings, fleet: FleetStatus) -> _ReadyState:
     if not fleet.gateways:
         text = "no gateway pods found; annotate a pod with ignition-sync.io/inject=true"
-        return _ReadyState(_not_ready("NoGatewaysDiscovered", text))
+        # Without a commit the remote is still being asked: an earlier failure is not over.
+        is_resolving = findings.source is None
+        return _ReadyState(_not_ready("NoGatewaysDiscovered", text), reconciling=is_resolving)
     if fleet.failing:
         return _sync_failed(fleet)
     if not fleet.all_synced:

@@ -96,6 +96,7 @@ def test_the_first_reason_is_reported(first: int) -> None:
         ({"api_key_problem": _KEY}, False, True, "Reconciling", 15.0),
         ({"failure": _AUTH, "api_key_problem": _KEY}, True, False, "AuthFailed", 15.0),
         ({"fleet": _fleet()}, False, False, "", 60.0),
+        ({"fleet": _fleet(), "source": None}, False, True, "", 60.0),
         (
             {"fleet": _fleet({"sync_status": "Error", "reason": "UnsafePath"})},
             True,
