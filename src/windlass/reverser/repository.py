@@ -94,6 +94,7 @@ class ReachableRepository:
 class _CheckTrigger:
     """What a check depends on; if any of it changes, the remote is listed afresh."""
 
+    uid: str  # metadata.uid: one that is created again may have another URL
     generation: int  # metadata.generation
     fingerprint: str  # of the credentials
     request: str | None  # newest reconcile request annotation
@@ -227,7 +228,8 @@ class RepositoryReconciler:
         A failed query is not repeated while nothing changed; a new reason is logged.
         """
         request = runtime_status.newest_request(repository.metadata.annotations)
-        trigger = _CheckTrigger(repository.metadata.generation, auth.fingerprint, request)
+        metadata = repository.metadata
+        trigger = _CheckTrigger(metadata.uid, metadata.generation, auth.fingerprint, request)
         now, failure = self._clock.monotonic(), self._failures.get(key)
         if failure is not None and failure.still_applies(trigger, now):
             raise failure.error
