@@ -7,16 +7,20 @@ connected to itself.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from windlass.base import files
 from windlass.base.errors import WindlassError
 
-LOWEST = 20_000
-"""The first port for components of clusters; tests take theirs from below it."""
+LOWEST = 15_000
+"""The first port for clusters and what runs beside them; tests take theirs from below it."""
+
+_COMPONENTS = 20_000
+"""The first port for components of clusters; what runs beside them has those below it."""
 
 _CONNECT_SECONDS = 5.0
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -26,7 +30,7 @@ def choose_ports(
     count: int,
     *,
     taken: Collection[int],
-    floor: int = LOWEST,
+    floor: int = _COMPONENTS,
     ceiling: int,
     is_free: Callable[[int], bool],
     rng: random.Random,
@@ -51,7 +55,7 @@ def first_ephemeral_port() -> int:
     except (OSError, ValueError, IndexError):
         first = 32_768
     # Where nearly all ports are ephemeral there is no safe range; then any port will do.
-    return first if first > LOWEST + 1000 else 60_000
+    return first if first > _COMPONENTS + 1000 else 60_000
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -77,11 +81,22 @@ def is_listening(port: int, host: str) -> bool:
 
 
 def port_from_file(file: Path) -> int:
-    """The port stored in `file`; a free one is chosen and stored the first time."""
+    """The port stored in `file`; the first time one is chosen that no other cluster stored."""
     if file.exists():
         return int(file.read_text())
     (port,) = choose_ports(
-        1, taken=(), ceiling=first_ephemeral_port(), is_free=is_free, rng=random.Random()
+        1,
+        taken=set(_stored_ports(file.parent.parent)),
+        floor=LOWEST,
+        ceiling=_COMPONENTS,
+        is_free=is_free,
+        rng=random.Random(),
     )
     files.write_atomically(file, str(port).encode())
     return port
+
+
+def _stored_ports(root: Path) -> Iterator[int]:
+    for other in root.glob("*/*-port"):
+        with contextlib.suppress(FileNotFoundError):  # its cluster was removed meanwhile
+            yield int(other.read_text())
