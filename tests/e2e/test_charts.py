@@ -11,6 +11,7 @@ from tests.support.environments import charts, helm
 from tests.support.environments.environment_harness import PODS, SECRETS, EnvironmentHarness
 from tests.support.environments.network_neighbors import serving_manifest
 from tests.support.processes.polling import eventually
+from windlass.objects.resources import JOBS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
@@ -77,6 +78,16 @@ async def _wait_serving(tenant: EnvironmentHarness, commit: str) -> Any:
     return await eventually(ready, f"{commit} serves", seconds=90)
 
 
+async def _wait_hook_failed(tenant: EnvironmentHarness, namespace: str) -> None:
+    """Wait until a pod of the hook has run and failed, which takes a node its time."""
+
+    async def failed() -> bool:
+        rows = await tenant.api.list(JOBS, namespace)
+        return any((row.get("status") or {}).get("failed") for row in rows)
+
+    await eventually(failed, "the hook failed", seconds=90)
+
+
 async def test_hooks_run_first_and_pods_keep_their_password(
     tenant: EnvironmentHarness,
 ) -> None:
@@ -93,6 +104,7 @@ async def test_hooks_run_first_and_pods_keep_their_password(
         )
         await _wait_serving(tenant, tenant.commit({"chart/README.md": "one more line"}))
         tenant.commit(_chart(3))
+        await _wait_hook_failed(tenant, namespace)
         failed = await tenant.condition("DeploymentReady", "HookFailed")
         assert "Job/migrate" in failed["status"]["message"]
         assert "still serving" in failed["status"]["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -46,6 +47,10 @@ async def test_the_operator_policy_is_detected_by_its_refusal(tenant: Environmen
             install=install,
             field_manager="test",
         )
+        if is_installed:
+            # The API server takes up a new policy about once a second.
+            async with asyncio.timeout(30):
+                await check.wait()
         assert await check._is_refused() is is_installed
 
 

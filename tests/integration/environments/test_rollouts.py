@@ -248,6 +248,13 @@ async def test_a_quota_that_the_old_pod_still_fills_is_no_failure(
             return "exceeded quota" in environment["status"]["message"]
 
         await eventually(explained, "the message names the quota")
+
+        async def is_ending() -> bool:
+            pod = await tenant.api.get(PODS, old_pod, namespace)
+            return "deletionTimestamp" in pod["metadata"]
+
+        # Only then does the test's kubelet leave it alone.
+        await eventually(is_ending, "the garbage collector deletes the old pod")
         ended = {"status": {"phase": "Succeeded"}}
         await tenant.patch(PODS, old_pod, ended, namespace, subresource="status")
         await tenant.wait_running()

@@ -38,6 +38,8 @@ class Reader(threading.Thread):
         self.is_over = threading.Event()
         self.torn: list[str] = []
         self.walks = 0
+        # How many applies and rollbacks began; the test counts them.
+        self.begun = 0
 
     def run(self) -> None:
         while not self.is_over.is_set():
@@ -46,7 +48,7 @@ class Reader(threading.Thread):
             self.walks += 1
 
     def _read(self, folder: Path) -> None:
-        resource_file = folder / "resource.json"
+        resource_file, begun = folder / "resource.json", self.begun
         resource = _read(resource_file)
         if not resource:
             if resource is not None:
@@ -55,7 +57,9 @@ class Reader(threading.Thread):
         (payload,) = json.loads(resource)["files"]
         content = _read(folder / payload)
         if content is None:
-            if _read(resource_file) == resource and _read(folder / payload) is None:
+            is_torn = _read(resource_file) == resource and _read(folder / payload) is None
+            # After several applies the same text may belong to another payload again.
+            if is_torn and self.begun <= begun + 1:
                 self.torn.append(f"{resource_file} names {payload}, which is not there")
         elif len(content) != 8 + int(content[:8] or b"-1"):
             self.torn.append(f"{payload} is short")
@@ -87,8 +91,10 @@ def test_a_reader_never_sees_a_short_file_or_a_missing_payload() -> None:
         site.sync(applier, release(0), "0")
         with reading(data) as reader:
             for number in range(1, SYNCS):
+                reader.begun += 1
                 site.sync(applier, release(number), str(number))
                 if number % 10 == 0:
+                    reader.begun += 1
                     applier.rollback()
         assert reader.torn == []
         assert reader.walks > 0

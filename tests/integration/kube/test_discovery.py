@@ -68,7 +68,8 @@ async def _discovered(api: Api, group: str) -> ApiTypes:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             discovered = await discover(api)
-            if any(served.gvr.group == group for served in discovered.types):
+            # The API server adds one version after the other.
+            if len(_types(discovered, group, "things")) > 1:
                 return discovered
             await asyncio.sleep(0.05)
 

@@ -204,9 +204,12 @@ def test_a_moved_destination_leaves_its_old_folder(mirrored: MirroredNamespace) 
     mirrored.admin.apply(mirrored.config_map("three", c="3"))
     eventually(lambda: len(mirrored.files()) == 3, "a new file in the new folder")
     assert _tree(mirrored, old) == before
-    moved = [row for row in admin_user(mirrored).list("events") if row["reason"] == MOVED]
-    assert len(moved) == 1
-    assert f"folder {old} on branch main" in moved[0]["message"]
+
+    def moves() -> list[Any]:
+        return [row for row in admin_user(mirrored).list("events") if row["reason"] == MOVED]
+
+    [moved] = eventually(moves, "the Event")
+    assert f"folder {old} on branch main" in moved["message"]
 
 
 @pytest.mark.scenario("A17")

@@ -123,7 +123,8 @@ def test_connections_beyond_all_descriptors_are_a_record_gap(
     admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"))
     eventually(mirrored.files, "its file")
-    url, webhook_pid = forged_reviews.webhook_url(mirrored.cluster), operator.webhook_pid()
+    url = forged_reviews.webhook_url(mirrored.cluster)
+    webhook_pid = eventually(operator.webhook_pid, "the admission webhook")
     old = admin.get("configmap", "prize")
     forged_reviews.submit_forged_review(
         mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}

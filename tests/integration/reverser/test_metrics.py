@@ -56,6 +56,8 @@ def _exercise_operator(mirrored: MirroredNamespace, operator: Operator) -> None:
     while not operator.metric("gitopsreverser_rebase_retries_total"):
         number += 1
         assert number < 10, "every change came after a fetch of the foreign tip"
+        # The next listing, which would show the foreign tip, is two seconds away.
+        mirrored.await_listed()
         commit_files(mirrored.path, {"README.md": f"pushed by somebody else: {number}\n"})
         alice.apply(mirrored.config_map("after", a=str(number)))
         wanted = f'a: "{number}"'

@@ -25,6 +25,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope, SnapshotComplete, reflect
 from windlass.objects.names import GVR, Identity
+from windlass.objects.resources import SERVICE_ACCOUNTS
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -97,7 +98,7 @@ async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
 @pytest.mark.scenario("A91")
 async def test_only_the_api_server_confirms_a_deletion(api: Api) -> None:
     """SNP-4: neither an existing object nor a type that is not served confirms a deletion."""
-    assert not await api.is_deleted(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
+    assert not await api.is_deleted(Identity(SERVICE_ACCOUNTS, "default", "default"))
     assert await api.is_deleted(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
     unserved = GVR("nobody.example.org", "v1", "things")
     assert not await api.is_deleted(Identity(unserved, "kube-system", "no-such-thing"))

@@ -96,7 +96,7 @@ class MirroredNamespace:
     admin: KubectlUser = field(init=False)
     path: Path = field(init=False)
     _commits: dict[str, list[Commit]] = field(default_factory=dict, init=False)
-    _files: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _files: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.admin = self.user("admin")
@@ -249,10 +249,10 @@ class MirroredNamespace:
         tip = self.tip()
         if not tip:
             return {}
-        known = self._files.get(tip)
+        known = self._files.get((tip, self.folder))
         if known is None:
             known = self._below_folder(tip)
-            self._files = {tip: known}
+            self._files = {(tip, self.folder): known}
         return {**known}
 
     def _below_folder(self, commit: str) -> dict[str, str]:
