@@ -41,6 +41,7 @@ class FakeRemote:
     """One GitRepoConfig, and a remote that answers as configured."""
 
     spec: dict[str, Any] = field(default_factory=lambda: {"repoUrl": HTTPS})
+    uid: str = "first"
     generation: int = 1
     annotations: dict[str, str] = field(default_factory=dict)
     ready: dict[str, str] | None = field(default_factory=lambda: dict(READY))
@@ -52,9 +53,10 @@ class FakeRemote:
         return GitRepoConfig.decode(self.get(key))
 
     def get(self, key: Key) -> bytes:
-        metadata = {"name": key.name, "namespace": key.namespace, "generation": self.generation}
+        metadata = {"name": key.name, "namespace": key.namespace, "uid": self.uid}
+        changing = {"generation": self.generation, "annotations": self.annotations}
         body = {
-            "metadata": metadata | {"annotations": self.annotations},
+            "metadata": metadata | changing,
             "spec": {"allowedBranches": ["main"]} | self.spec,
             "status": {"conditions": [self.ready] if self.ready else []},
         }
@@ -150,6 +152,19 @@ async def test_a_failure_is_repeated_until_something_changes(
     outcome = await repositories.reconcile(KEY)
     assert outcome.ready is not None
     assert outcome.ready.reason == "BranchFound"
+
+
+async def test_a_repository_that_was_created_again_is_checked_afresh(
+    remote: FakeRemote, repositories: RepositoryReconciler
+) -> None:
+    """Its generation is the same, but what is known of the old one says nothing about it."""
+    remote.away = True
+    await repositories.reconcile(KEY)
+    remote.away, remote.uid, remote.spec = False, "second", {"repoUrl": f"{HTTPS}/other"}
+    outcome = await repositories.reconcile(KEY)
+    assert outcome.ready is not None
+    assert outcome.ready.reason == "BranchFound"
+    assert remote.ages == [59.0, 0.0]
 
 
 async def test_an_outage_is_logged_once(
