@@ -13,6 +13,8 @@ from tests.support.reverser.mirrored_namespace import MirroredNamespace
 
 NO_GRACE = "--removal-grace=1s"
 """The flag without which the last review waits for minutes."""
+USUAL_PUSH_TIMEOUT = "--git-push-timeout=60s"
+"""The default: the window is pushed at the end once, and not again if that takes two seconds."""
 WAITING_FILES = "gitopsreverser_repo_branch_queue_depth"
 
 

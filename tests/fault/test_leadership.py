@@ -100,6 +100,12 @@ def test_two_active_operators_write_the_same_history(
     history.assert_sound(mirrored)
 
 
+def _answer(leader: Candidate) -> tuple[int, str] | None:
+    """The answer of `/readyz`; None if there was none in time."""
+    status, text = leader.readiness()
+    return (status, text) if status else None
+
+
 @pytest.mark.scenario("A86")
 def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
     mirrored: MirroredNamespace, candidates: Callable[..., Candidate], tmp_path: Path
@@ -107,7 +113,7 @@ def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
     """When the lease is about to be released, the window is pushed and `/readyz` already fails."""
     os.mkfifo(tmp_path / "go")
     command = (sys.executable, str(held_controller.__file__))
-    leader = candidates(open_window.NO_GRACE, command=command)
+    leader = candidates(open_window.NO_GRACE, open_window.USUAL_PUSH_TIMEOUT, command=command)
     leader.start({"HELD_IN": str(tmp_path)})
     open_window.configure_window(mirrored, "60s")
     mirrored.user("alice").apply(mirrored.config_map("open", a="1"))
@@ -115,7 +121,7 @@ def test_readiness_ends_before_the_work_and_the_work_before_the_lease(
     assert not mirrored.files()
     leader.signal(signal.SIGTERM)
     eventually((tmp_path / "reached").exists, "the end of all capabilities", seconds=30.0)
-    status, text = leader.readiness()
+    status, text = eventually(lambda: _answer(leader), "an answer, whatever it is")
     assert (status, text.splitlines()[0]) == (503, "controller: shutting down")
     assert mirrored.files().keys() == {_path(mirrored, "open")}
     admin = api_user(mirrored, "admin", "windlass-system")

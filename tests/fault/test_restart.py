@@ -198,6 +198,7 @@ def test_until_records_are_complete_status_and_commits_report_it(
     assert row["status"] == "False"
     assert mirrored.condition("gitdestination", "destination")["status"] == "True"
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
+    idle_operator.await_provable()
     alice.apply(mirrored.config_map("late", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/late by user/alice")
 
@@ -327,10 +328,15 @@ def test_a_full_disk_is_reported_and_recovered_from(
     """DiskFull is reported, nothing half-written counts, and the next try succeeds."""
     idle_operator.start({"WINDLASS_FAILPOINTS": "git.store.write.before=full@1"})
     mirrored.configured(CONFIG_MAPS)
+    # The last status write of the start; a slow one could outlast the failure and its retry.
+    mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
     mirrored.user("alice").apply(mirrored.config_map("one", a="1"))
     _await_files(mirrored, "one")
     mirrored.await_condition("gitdestination", "destination", "Ready")
-    assert "DiskFull" in {event["reason"] for event in admin_user(mirrored).list("events")}
+    admin = admin_user(mirrored)
+    eventually(
+        lambda: "DiskFull" in {event["reason"] for event in admin.list("events")}, "the Event"
+    )
     history.assert_sound(mirrored)
 
 
@@ -363,7 +369,7 @@ def test_sigterm_under_load_pushes_open_windows_and_frees_the_lease(
     mirrored: MirroredNamespace, fault_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Open windows are pushed before the end; the next leader need not wait."""
-    flags = (*FLAGS, open_window.NO_GRACE)
+    flags = (*FLAGS, open_window.NO_GRACE, open_window.USUAL_PUSH_TIMEOUT)
     with running_operator(fault_cluster, tmp_path, *flags, authors=False) as operator:
         open_window.configure_window(mirrored, "60s")
         with _continuous_writes(mirrored) as names:
