@@ -32,11 +32,12 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.runtime.lease import Holder, LeaderElection
 
-async def main(kubeconfig, namespace):
+async def main(kubeconfig, namespace, duration):
     me = Holder.local()
     async with Connection.open(kubeconfig=Path(kubeconfig)) as connection:
         it = LeaderElection(Api(connection), namespace=namespace, name="leader", identity=str(me),
-                        duration=3, renew=2.0, retry=0.3, holder_is_dead=me.is_known_dead)
+                        duration=int(duration), renew=2.0, retry=0.3,
+                        holder_is_dead=me.is_known_dead)
         running = asyncio.create_task(it.run())
         held = None
         while True:
@@ -71,7 +72,9 @@ class Candidate:
 
 
 @contextlib.asynccontextmanager
-async def candidate(kubeconfig: Path, namespace: str) -> AsyncIterator[Candidate]:
+async def candidate(
+    kubeconfig: Path, namespace: str, *, duration: int = 3
+) -> AsyncIterator[Candidate]:
     """Such a process, ended with the block."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -79,6 +82,7 @@ async def candidate(kubeconfig: Path, namespace: str) -> AsyncIterator[Candidate
         _CANDIDATE,
         str(kubeconfig),
         namespace,
+        str(duration),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
@@ -129,15 +133,17 @@ async def test_a_killed_local_leader_is_replaced_at_once(
     cluster: LocalCluster, api: Api, namespace: str
 ) -> None:
     """SIGKILL: a candidate that finds the process dead does not wait for its lease."""
-    async with candidate(cluster.admin_kubeconfig, namespace) as other:
+    async with candidate(cluster.admin_kubeconfig, namespace, duration=600) as other:
         dead = await _leads(other)
         other.send(signal.SIGKILL)
         await other.process.wait()
     me = Holder.local()
     heir = leadership(api, namespace, str(me), holder_is_dead=me.is_known_dead)
     assert me.is_known_dead(dead)
-    await heir.attempt()
-    assert heir.held(0.5)
+    async with asyncio.timeout(30):
+        # A renewal that was under way when the process died may arrive in between.
+        while not heir.held(0.5):
+            await heir.attempt()
 
 
 @pytest.mark.scenario("A77")
