@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.strategies.batched import balanced_column, row, rows
@@ -210,6 +210,9 @@ class Server:
     events: deque[tuple[float, Event]] = field(default_factory=deque)
     tracked: dict[str, tuple[str, int]] = field(default_factory=dict)
     losing: bool = False
+    # While the webhook is busy, the records of answered requests wait in it.
+    busy: bool = False
+    waiting: deque[AdmissionRecord] = field(default_factory=deque)
     credited: int = 0
     unresolved: int = 0
 
@@ -223,7 +226,13 @@ class Server:
             self.losing = False
             self.records.add_gap(self.now, self.now)
         else:
-            self.records.add(record, self.now)
+            self.waiting.append(record)
+        self.send_records()
+
+    def send_records(self) -> None:
+        """The webhook sends what waits, unless it is busy."""
+        while self.waiting and not self.busy:
+            self.records.add(self.waiting.popleft(), self.now)
 
     def show(self, one: Live, user: str | None, operation: Operation) -> None:
         content = digest(one.body, one.replicas)
@@ -252,9 +261,9 @@ class Server:
             self.store(one, user)
 
     def shadowed(self, user: str, name: str, body: int) -> None:
-        """Mallory is refused the same change that is then stored, whose record gets lost."""
+        """Mallory is refused the same change that is then stored, whose record is lost or late."""
         self.update("mallory", name, body, "rejected", STREAM)
-        self.losing = True
+        self.losing, self.busy = body == 2, body != 2
         self.now += 0.5
         self.update(user, name, body, "stored", STREAM)
 
@@ -311,7 +320,11 @@ class Server:
         )
         for later in (0.0, 5.0):
             verdict = record_join.attribute_change(
-                observation, self.records, WebhookCoverage(), now=self.now + later
+                observation,
+                self.records,
+                WebhookCoverage(),
+                now=self.now + later,
+                recorded_until=self.waiting[0].time if self.waiting else self.now + 0.01,
             )
             assert verdict.actor is None or verdict.actor.user == event.user, (event, verdict)
         self.credited += verdict.actor is not None
@@ -329,6 +342,9 @@ def take(server: Server, step: tuple[str, str, str, int, Fate, GVR], tenths: int
         server.deliver(0.0)
     elif action == "lose":
         server.losing = True
+    elif action == "busy":
+        server.busy = not server.busy
+        server.send_records()
     elif name in server.objects:
         write(server, step)
 
@@ -350,7 +366,7 @@ def write(server: Server, step: tuple[str, str, str, int, Fate, GVR]) -> None:
 
 ACTIONS = (
     *("create", "update", "update", "update", "shadowed"),
-    *("scale", "delete", "status", "deliver", "lose"),
+    *("scale", "delete", "status", "deliver", "lose", "busy"),
 )
 FATES: tuple[Fate, ...] = ("stored", "stored", "rejected", "dry-run", "stale")
 steps = rows(
@@ -366,12 +382,19 @@ steps = rows(
 )
 
 
+LATE = [
+    ("create", "alice", "x", 0, "stored", STREAM, 20),
+    ("shadowed", "bob", "x", 1, "stored", STREAM, 20),
+]
+
+
 @settings(max_examples=300, deadline=None)
+@example(LATE, (1000, 10))
 @given(steps, st.sampled_from([(3, 2), (1000, 10)]))
 def test_a_wrong_author_never_appears(
     simulated: list[tuple[Any, ...]], bounds: tuple[int, int]
 ) -> None:
-    """P6: rejected, stale, dry-run and lost attempts never lend their user to a change."""
+    """P6: rejected, stale, dry-run, lost and late attempts never lend their user to a change."""
     entries, depth = bounds
     server = Server(AdmissionRecords(ttl=60.0, max_entries=entries, depth=depth))
     for *step, tenths in simulated:

@@ -196,6 +196,7 @@ class ReverserCapability:
             log_format=self._settings.log_format,
             log_level=self._settings.log_level,
         )
+        running.attributor.request_heartbeat = supervisor.request_heartbeat
         async with asyncio.TaskGroup() as group:
             helpers = [
                 group.create_task(supervisor.run(), name="webhook"),

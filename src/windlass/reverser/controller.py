@@ -164,6 +164,7 @@ class Reverser:
                 event_queue=self._event_queue,
                 may_push=may_push,
                 destinations=lambda: frozenset(map(str, self.objects.destinations.keys())),
+                await_records=self.attributor.await_records,
                 is_seeding=self._streams.is_seeding,
                 current_coverage=self._folder_reviews.current_coverage,
                 folder_changed=self._folder_changed,

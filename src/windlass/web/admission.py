@@ -1,9 +1,9 @@
 """Admission webhook endpoint: reads AdmissionReview v1 and always allows.
 
-Only the fields that tell who did what are decoded; the objects stay bytes. The endpoint responds
-first and passes the request on afterwards, so its processing never delays the writer. A body that
-cannot be read is still allowed where its uid can be found, because a mirror must never block a
-write.
+Only the fields that tell who did what are decoded; the objects stay bytes. The endpoint passes the
+request on to a queue and responds; what reads the queue runs later, so it never delays the writer.
+A body that cannot be read is still allowed where its uid can be found, because a mirror must never
+block a write.
 
 The path has a part that only readers of the webhook configuration know. A call of another path gets
 404; a failing call of the right one is reported, because it may have been the API server's.
@@ -153,10 +153,11 @@ def _present(raw: msgspec.Raw) -> bytes:
 
 
 class AdmissionEndpoint:
-    """ASGI application of the webhook: respond, then pass the request on.
+    """ASGI application of the webhook: pass the request on, and respond.
 
-    `on_request` gets each request that could be read, after its response was sent. It runs on the
-    event loop, so it should only enqueue the request. `timed` gets the seconds between the arrival
+    `on_request` gets each request that could be read, before its response is sent: whoever sees
+    the write knows that it was passed on. So it must only enqueue the request. `timed` gets the
+    seconds between the arrival
     of the body and the response, `lost` is called for calls that could not be read. Serve it with
     itself as the gate: then other paths cost nothing.
     """
@@ -204,10 +205,10 @@ class AdmissionEndpoint:
             await self._allow_unread(error, send)
             return
         _mark_trusted(scope)
+        self._forward(request)
         await _answer(send, 200, allow(request.uid))
         if self._timed is not None:
             self._timed(self._clock.monotonic() - began)
-        self._forward(request)
 
     async def _allow_unread(self, error: ReviewUnreadable, send: Send) -> None:
         _log.warning("invalid admission request", reason=error.reason, message=error.message)
@@ -220,7 +221,7 @@ class AdmissionEndpoint:
         try:
             self._on_request(request)
         except Exception:
-            # The answer is out; a fault behind it must not close the API server's connection.
+            # The write is allowed all the same: a mirror must never block it.
             _log.exception("admission record lost", uid=request.uid)
             self._lost()
 

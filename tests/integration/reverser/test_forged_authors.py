@@ -115,6 +115,32 @@ def test_idle_connections_keep_no_review_out(mirrored: MirroredNamespace) -> Non
         assert honest.trailer("Attribution") == "exact"
 
 
+def test_a_backlog_of_reviews_hides_no_contradiction(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
+    """The true record waits behind large reviews: until it arrives, nobody is named."""
+    mirrored.configured({"resources": ["configmaps"]})
+    admin = admin_user(mirrored)
+    admin.apply(mirrored.config_map("prize", owner="-"))
+    eventually(mirrored.files, "its file")
+    old = admin.get("configmap", "prize")
+    forged_reviews.submit_forged_review(
+        mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
+    )
+    large = {
+        "metadata": {"name": "large", "namespace": mirrored.namespace, "uid": "none"},
+        "data": {f"key-{number}": "value" for number in range(30_000)},
+    }
+    review = forged_reviews.admission_review("alice", CONFIG_MAPS, None, large)
+    url = forged_reviews.webhook_url(mirrored.cluster)
+    with forged_reviews.simultaneous_reviews(url, review, count=60):
+        admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
+        path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
+        eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
+    _assert_last(mirrored, UNRESOLVED)
+    operator.await_provable()
+
+
 def test_connections_beyond_all_descriptors_are_a_record_gap(
     mirrored: MirroredNamespace, operator: Operator
 ) -> None:

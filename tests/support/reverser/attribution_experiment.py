@@ -8,6 +8,7 @@ the truth, and says where an admitted object differs from the watched one.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -62,6 +63,8 @@ class Recorder:
         self.attributor = Attributor(
             AdmissionRecords(), metrics, SystemClock(), silence_seconds=float("inf")
         )
+        # Each request is recorded before it is answered.
+        self.attributor.heartbeat(0.0, math.inf)
         self._settings = webhook_record.RecordSettings(_KEY, frozenset())
 
     def record(self, request: AdmissionRequest) -> None:

@@ -67,12 +67,16 @@ class WorkerReports:
             event_queue=cast("EventQueue", _DiscardedEvents()),
             may_push=lambda: True,
             destinations=lambda: frozenset({"ns/dest", "evil/older"}),
+            await_records=self._await_records,
             is_seeding=lambda _: False,
             current_coverage=self._current_coverage,
             folder_changed=self.changed.append,
             resnapshot=self.resnapshots.append,
             push_acknowledged=self.pushed.append,
         )
+
+    async def _await_records(self, received: float) -> None:
+        """The judge of these workers needs none."""
 
     async def _current_coverage(self, folder: Folder) -> RuleCoverage | None:
         return self.coverage

@@ -64,7 +64,7 @@ def post_review(url: str, body: bytes) -> tuple[int, bytes]:
     parts = urlsplit(url)
     assert parts.hostname is not None
     connection = http.client.HTTPSConnection(
-        parts.hostname, parts.port, timeout=5, context=_unverified_context()
+        parts.hostname, parts.port, timeout=20, context=_unverified_context()
     )
     try:
         headers = {"Content-Type": "application/json"}
@@ -83,6 +83,25 @@ def submit_forged_review(
         webhook_url(cluster), admission_review(user, gvr, *objects, **given)
     )
     assert (status, b'"allowed":true' in answer) == (200, True), (status, answer)
+
+
+@contextmanager
+def simultaneous_reviews(url: str, body: bytes, *, count: int) -> Iterator[None]:
+    """`count` reviews that the webhook has received all at once; their answers are not read."""
+    parts, context = urlsplit(url), _unverified_context()
+    assert parts.hostname is not None
+    assert parts.port is not None
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    with ExitStack() as stack:
+        connections = []
+        for _ in range(count):
+            plain = socket.create_connection((parts.hostname, parts.port), timeout=20)
+            connections.append(stack.enter_context(context.wrap_socket(plain)))
+        for connection in connections:
+            connection.sendall(head.encode() + body[:-1])
+        for connection in connections:
+            connection.sendall(body[-1:])
+        yield
 
 
 @contextmanager

@@ -8,6 +8,7 @@ when records are complete. All times are monotonic.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from windlass.base.clock import Clock
@@ -64,6 +65,12 @@ class Attributor:
         self._silence_seconds = silence_seconds
         # Time of the webhook's last heartbeat.
         self._heartbeat_at = 0.0
+        # Of requests answered before that time, every record has arrived or is a known loss.
+        self._recorded_until = 0.0
+        # Wakes who waits for `_recorded_until` at each heartbeat; never stays set.
+        self._heard = asyncio.Event()
+        # Has the webhook process send a heartbeat at once; set by who runs that process.
+        self.request_heartbeat: Callable[[], None] = lambda: None
         # Whether the ValidatingWebhookConfiguration sends requests to us.
         self._registered = False
         # Since when it does not; None while it does, and before it was first checked.
@@ -97,10 +104,32 @@ class Attributor:
         if calls:
             self._metrics.metrics.kv_evictions.inc("overflow", amount=calls)
 
-    def heartbeat(self, time: float) -> None:
-        """Note that the webhook ran at `time`; a long silence before it is a gap."""
+    def heartbeat(self, time: float, recorded_until: float) -> None:
+        """Note that the webhook ran at `time`; a long silence before it is a gap.
+
+        Of requests answered before `recorded_until`, every record was added or is in a gap.
+        """
         self._note_silence(time)
         self._heartbeat_at = time
+        self._recorded_until = max(self._recorded_until, recorded_until)
+        self._heard.set()
+        self._heard.clear()
+
+    async def await_records(self, received: float) -> None:
+        """Wait until the records of changes received until then have arrived.
+
+        A request is answered before its write is stored, and that before the change is received;
+        so the webhook process, asked now, needs a moment at most. If it takes longer than a
+        silence may last, the records count as lost: attribution does not delay state.
+        """
+        if self._recorded_until > received or not self.serving:
+            return
+        self.request_heartbeat()
+        patience = received + self._silence_seconds - self._clock.monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._recorded_until <= received:
+                    await self._heard.wait()
 
     def _note_silence(self, until: float) -> None:
         if until - self._heartbeat_at > self._silence_seconds:
@@ -175,6 +204,12 @@ class Attributor:
             )
 
     def _mark_complete(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._heartbeat_at > self._silence_seconds:
+            # The webhook still hangs; how long, only its next heartbeat will tell.
+            self._gap_until = now
+            self._mark_incomplete()
+            return
         self._metrics.metrics.authors_provable.set(1)
         if not self._is_complete:
             self._is_complete = True
@@ -190,7 +225,13 @@ class Attributor:
         if observation.operation == "DELETE" and self._definition_deleted(gvr):
             # The API server removes such objects itself, without an admission request.
             return AuthorVerdict("unresolved", None, "DefinitionDeleted")
-        verdict = record_join.attribute_change(observation, self._records, self._coverage, now=now)
+        verdict = record_join.attribute_change(
+            observation,
+            self._records,
+            self._coverage,
+            now=now,
+            recorded_until=self._recorded_until,
+        )
         early = observation.received <= self._complete_since + record_join.REACH_SECONDS
         # Right after a start missing records are no loss that a user could investigate; a webhook
         # that is not registered is one, however long ago the start was.

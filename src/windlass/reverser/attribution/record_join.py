@@ -18,9 +18,9 @@ one that matches or one that cannot be compared; so a verdict is given only wher
 name one user, none where records were lost (ATT-3), and none where the API server sends no
 request (see `webhook_coverage`). Nearness in time and managedFields prove nothing (ATT-6).
 
-A change is judged on arrival and again when its window closes (ATT-7); the later verdict
-counts, because records may arrive after the event that they explain. Deletion is judged once,
-when its intent is first observed (ATT-8).
+A change is judged when its window closes, and where that takes long, five seconds after it was
+received (ATT-7); by then every record that may explain it has arrived, or counts as lost. Of a
+deletion the intent is judged, which is observed first (ATT-8).
 
 Pure.
 """
@@ -105,12 +105,18 @@ class AuthorVerdict:
 
 
 def attribute_change(
-    observation: Observation, records: AdmissionRecords, coverage: WebhookCoverage, *, now: float
+    observation: Observation,
+    records: AdmissionRecords,
+    coverage: WebhookCoverage,
+    *,
+    now: float,
+    recorded_until: float,
 ) -> AuthorVerdict:
     """The verdict from all kept records, aware of the gaps between them.
 
     Gaps count from the oldest attempt on the same predecessor: a stream may lag far behind, so
-    the receipt of a change does not show when its record was made.
+    the receipt of a change does not show when its record was made. The record of a change that
+    was not received before `recorded_until` may still wait in the webhook process, and is lost.
     """
     gap = coverage.gap(observation.identity)
     if gap is not None:
@@ -118,7 +124,8 @@ def attribute_change(
     candidates = records.candidates(observation.uid, now)
     attempts = [record.time for record in candidates if record.link == observation.link]
     since = min(observation.received, *attempts, now) - REACH_SECONDS
-    return judge_change(observation, candidates, lost=records.has_gap(since, now, observation.link))
+    lost = recorded_until <= observation.received or records.has_gap(since, now, observation.link)
+    return judge_change(observation, candidates, lost=lost)
 
 
 def judge_change(

@@ -33,6 +33,10 @@ class ConfigureFrame(msgspec.Struct, frozen=True, tag="configure"):
     """URL paths that are answered."""
 
 
+class ProbeFrame(msgspec.Struct, frozen=True, tag="probe"):
+    """Sent by the controller: send a heartbeat at once, and one when no request waits."""
+
+
 class ServingFrame(msgspec.Struct, frozen=True, tag="serving"):
     """The webhook answers admission requests from now on."""
 
@@ -83,9 +87,12 @@ class LostFrame(msgspec.Struct, frozen=True, tag="lost"):
 
 
 class HeartbeatFrame(msgspec.Struct, frozen=True, tag="beat"):
-    """The webhook runs: every request received before `time` is queued or reported as lost."""
+    """The webhook runs."""
 
     time: float
+    """When it was sent, monotonic."""
+    recorded_until: float
+    """Of requests answered before, the record was sent, or they were reported as lost."""
 
 
 class AnsweredFrame(msgspec.Struct, frozen=True, tag="answered"):
@@ -95,16 +102,17 @@ class AnsweredFrame(msgspec.Struct, frozen=True, tag="answered"):
     seconds: list[float]
 
 
+ControllerFrame = ConfigureFrame | ProbeFrame
 WebhookFrame = ServingFrame | RecordFrame | LostFrame | HeartbeatFrame | AnsweredFrame
 
 _encoder = msgspec.msgpack.Encoder()
 _webhook_decoder: msgspec.msgpack.Decoder[WebhookFrame] = msgspec.msgpack.Decoder(WebhookFrame)
-_configure_decoder: msgspec.msgpack.Decoder[ConfigureFrame] = msgspec.msgpack.Decoder(
-    ConfigureFrame
+_controller_decoder: msgspec.msgpack.Decoder[ControllerFrame] = msgspec.msgpack.Decoder(
+    ControllerFrame
 )
 
 
-def encode_frame(frame: ConfigureFrame | WebhookFrame) -> bytes:
+def encode_frame(frame: ControllerFrame | WebhookFrame) -> bytes:
     """The bytes of a frame: length and body."""
     body = _encoder.encode(frame)
     return _LENGTH.pack(len(body)) + body
@@ -116,10 +124,10 @@ async def read_webhook_frame(reader: asyncio.StreamReader) -> WebhookFrame | Non
     return None if body is None else _webhook_decoder.decode(body)
 
 
-async def read_configure_frame(reader: asyncio.StreamReader) -> ConfigureFrame | None:
-    """The next configuration of the controller; None when it has ended."""
+async def read_controller_frame(reader: asyncio.StreamReader) -> ControllerFrame | None:
+    """The next frame of the controller; None when it has ended."""
     body = await _read_frame(reader)
-    return None if body is None else _configure_decoder.decode(body)
+    return None if body is None else _controller_decoder.decode(body)
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:

@@ -1,8 +1,10 @@
 """The admission webhook process: answers admission requests, then sends records of them.
 
 Started by `webhook_supervisor` with two inherited descriptors, the listening socket and one end
-of a socket pair. It answers first: sanitizing and hashing happen after the answer, through a
-queue that drops when it is full and reports the loss. It ends when the controller has ended.
+of a socket pair. Sanitizing and hashing happen after the answer, through a queue that drops when it
+is full and reports the loss. Its heartbeats tell up to when records were sent, so that the
+controller judges no change while its record may still wait here. It ends when the controller has
+ended.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class AdmissionWebhook:
         self._accept_failed_at = float("-inf")
 
     def enqueue(self, request: AdmissionRequest) -> None:
-        """Queue a request whose answer was sent; costs one append."""
+        """Queue a request that is about to be answered; costs one append."""
         now = self._clock.monotonic()
         if len(self._waiting) >= QUEUE_LIMIT:
             self._lost.append(now)
@@ -100,7 +102,7 @@ class AdmissionWebhook:
                 if record is not None:
                     self._writer.write(webhook_frames.encode_frame(record))
                 await asyncio.sleep(0)
-            self._send_gap()
+            self.send_heartbeat()
             await self._writer.drain()
 
     def _send_gap(self) -> None:
@@ -110,13 +112,20 @@ class AdmissionWebhook:
                 webhook_frames.encode_frame(webhook_frames.LostFrame(lost[0], lost[-1], len(lost)))
             )
 
+    def send_heartbeat(self) -> None:
+        """Tell that the process runs, and up to when every request has a record or is lost."""
+        self._send_gap()
+        now = self._clock.monotonic()
+        recorded_until = self._waiting[0][0] if self._waiting else now
+        self._writer.write(
+            webhook_frames.encode_frame(webhook_frames.HeartbeatFrame(now, recorded_until))
+        )
+
     async def send_heartbeats(self) -> None:
         """Send heartbeats, and how many requests were answered how fast, until cancelled."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            self._writer.write(
-                webhook_frames.encode_frame(webhook_frames.HeartbeatFrame(self._clock.monotonic()))
-            )
+            self.send_heartbeat()
             if self._seconds:
                 seconds, self._seconds = self._seconds, []
                 self._writer.write(
@@ -127,8 +136,8 @@ class AdmissionWebhook:
 async def _serve(listening: socket.socket, pair: socket.socket) -> None:
     """Answer admission requests until the controller has ended."""
     reader, writer = await asyncio.open_connection(sock=pair)
-    configuration = await webhook_frames.read_configure_frame(reader)
-    if configuration is None:
+    configuration = await webhook_frames.read_controller_frame(reader)
+    if not isinstance(configuration, webhook_frames.ConfigureFrame):
         return
     clock = SystemClock()
     webhook = AdmissionWebhook(writer, _record_settings(configuration), clock)
@@ -152,21 +161,25 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
             tasks.create_task(webhook.send_heartbeats()),
         ]
         writer.write(webhook_frames.encode_frame(webhook_frames.ServingFrame(clock.monotonic())))
-        await _apply_configurations(reader, tls, endpoint)
+        await _follow_controller(reader, tls, endpoint, webhook)
         for task in senders:
             task.cancel()
 
 
-async def _apply_configurations(
-    reader: asyncio.StreamReader, tls: Tls, endpoint: AdmissionEndpoint
+async def _follow_controller(
+    reader: asyncio.StreamReader,
+    tls: Tls,
+    endpoint: AdmissionEndpoint,
+    webhook: AdmissionWebhook,
 ) -> None:
-    """Apply new certificates and paths; returns when the controller has ended."""
-    while True:
-        configuration = await webhook_frames.read_configure_frame(reader)
-        if configuration is None:
-            return
-        tls.reload(configuration.certificate_pem, configuration.key_pem)
-        endpoint.accept(configuration.paths)
+    """Answer probes, apply new certificates and paths; returns when the controller has ended."""
+    while (frame := await webhook_frames.read_controller_frame(reader)) is not None:
+        match frame:
+            case webhook_frames.ProbeFrame():
+                webhook.send_heartbeat()
+            case webhook_frames.ConfigureFrame():
+                tls.reload(frame.certificate_pem, frame.key_pem)
+                endpoint.accept(frame.paths)
 
 
 def _record_settings(configuration: webhook_frames.ConfigureFrame) -> RecordSettings:

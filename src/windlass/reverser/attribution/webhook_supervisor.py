@@ -30,7 +30,8 @@ class WebhookListeners:
     record: Callable[[webhook_frames.RecordFrame], None]
     gap: Callable[[float, float, int], None]
     """Start and end of the gap, and the calls in it as far as they were counted."""
-    heartbeat: Callable[[float], None]
+    heartbeat: Callable[[float, float], None]
+    """When the webhook ran, and up to when its records are complete."""
     answered: Callable[[webhook_frames.AnsweredFrame], None]
     serving: Callable[[bool], None]
 
@@ -83,6 +84,11 @@ class WebhookSupervisor:
         self._configurable.set()
         if self._writer is not None:
             self._writer.write(webhook_frames.encode_frame(self._configuration()))
+
+    def request_heartbeat(self) -> None:
+        """Have the child send a heartbeat at once; without a child there is none."""
+        if self._writer is not None:
+            self._writer.write(webhook_frames.encode_frame(webhook_frames.ProbeFrame()))
 
     async def _run_child(self) -> None:
         own_end, child_end = socket.socketpair()
@@ -138,12 +144,12 @@ class WebhookSupervisor:
             case webhook_frames.LostFrame():
                 self._listeners.gap(frame.start, frame.end, frame.calls)
             case webhook_frames.HeartbeatFrame():
-                self._listeners.heartbeat(frame.time)
+                self._listeners.heartbeat(frame.time, frame.recorded_until)
             case webhook_frames.AnsweredFrame():
                 self._listeners.answered(frame)
             case webhook_frames.ServingFrame():
                 self._listeners.gap(self._silent_since, frame.time, 0)
-                self._listeners.heartbeat(frame.time)
+                self._listeners.heartbeat(frame.time, frame.time)
                 self._listeners.serving(True)
 
 

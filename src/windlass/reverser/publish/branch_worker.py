@@ -362,6 +362,7 @@ class BranchWorker:
         stride = cadence.PushStride()
         while windows:
             batches = [await self._build_batch(folder, window) for folder, window in windows]
+            await self._hooks.await_records(max(window.observed_at for _, window in windows))
             plan = await self._publisher.plan(batches)
             windows[:] = [
                 (folder, window.without_content(plan.blobs)) for folder, window in windows

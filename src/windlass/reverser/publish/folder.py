@@ -115,6 +115,12 @@ class PendingWindow:
         return bool(self.updates or self.snapshots)
 
     @property
+    def observed_at(self) -> float:
+        """Monotonic time at which the watch received the newest change; 0 without any."""
+        observations = (update.observation for update in self.updates)
+        return max((one.received for one in observations if one is not None), default=0.0)
+
+    @property
     def is_heavy(self) -> bool:
         """Whether so much content is in memory that it should move into the store."""
         return self.held_bytes > _HEAVY_BYTES

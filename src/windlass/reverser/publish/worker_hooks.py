@@ -31,6 +31,8 @@ class WorkerHooks:
     """Whether the lease is held at this moment."""
     destinations: Callable[[], frozenset[str]]
     """Every GitDestination that exists, as `namespace/name`."""
+    await_records: Callable[[float], Awaitable[None]]
+    """Waits for the admission records of changes that were received until that monotonic time."""
     is_seeding: Callable[[Key], bool]
     """Whether first snapshots of a destination are still to come."""
     current_coverage: Callable[[Folder], Awaitable[RuleCoverage | None]]

@@ -140,11 +140,15 @@ def test_a_kind_without_admission_requests_has_no_author() -> None:
         where = {"namespace": identity.namespace, "name": identity.name}
         records.add(record(gvr=identity.gvr, **where), 100.0)
         result = record_join.attribute_change(
-            observed_change(identity=identity), records, COVERAGE, now=100.2
+            observed_change(identity=identity), records, COVERAGE, now=100.2, recorded_until=100.3
         )
         assert result == AuthorVerdict("unresolved", None, reason)  # type: ignore[arg-type]
         elsewhere = record_join.attribute_change(
-            observed_change(identity=identity), records, WebhookCoverage(), now=100.2
+            observed_change(identity=identity),
+            records,
+            WebhookCoverage(),
+            now=100.2,
+            recorded_until=100.3,
         )
         assert elsewhere.tier == ("exact" if reason == "NamespaceNotCovered" else "unresolved")
 
@@ -295,9 +299,16 @@ def test_age_is_measured_to_the_change() -> None:
     records = AdmissionRecords()
     records.add(delete(), 100.0)
     observation = observed_change(operation="DELETE", content=None)
-    early = record_join.attribute_change(observation, records, COVERAGE, now=100.1)
+    early = record_join.attribute_change(
+        observation, records, COVERAGE, now=100.1, recorded_until=100.3
+    )
     assert early.tier == "exact"
-    assert record_join.attribute_change(observation, records, COVERAGE, now=125.0) == early
+    assert (
+        record_join.attribute_change(
+            observation, records, COVERAGE, now=125.0, recorded_until=125.0
+        )
+        == early
+    )
 
 
 def test_gap_of_the_same_link_rules_the_join_out() -> None:
@@ -307,10 +318,12 @@ def test_gap_of_the_same_link_rules_the_join_out() -> None:
     records.add(record("alice"), 100.0)
     records.add(record("alice", uid="u2"), 100.0)
     assert record_join.attribute_change(
-        observed_change(), records, COVERAGE, now=100.2
+        observed_change(), records, COVERAGE, now=100.2, recorded_until=100.3
     ) == AuthorVerdict("unresolved", None, "RecordsLost")
     assert (
-        record_join.attribute_change(observed_change(uid="u2"), records, COVERAGE, now=100.2).tier
+        record_join.attribute_change(
+            observed_change(uid="u2"), records, COVERAGE, now=100.2, recorded_until=100.3
+        ).tier
         == "exact"
     )
 
@@ -322,7 +335,10 @@ def test_gap_counts_within_the_reach_of_a_change(before: float, tier: str) -> No
     records.add_gap(0.0, 100.0 - record_join.REACH_SECONDS - before)
     records.add(record(), 100.0)
     assert (
-        record_join.attribute_change(observed_change(), records, COVERAGE, now=100.2).tier == tier
+        record_join.attribute_change(
+            observed_change(), records, COVERAGE, now=100.2, recorded_until=100.3
+        ).tier
+        == tier
     )
 
 
@@ -333,6 +349,10 @@ def test_gap_counts_however_late_the_change_arrives(lag: float) -> None:
     records.add(record("mallory", time=99.0), 99.0)
     records.add_gap(100.0, 100.0)
     result = record_join.attribute_change(
-        observed_change(received=100.0 + lag), records, COVERAGE, now=100.0 + lag
+        observed_change(received=100.0 + lag),
+        records,
+        COVERAGE,
+        now=100.0 + lag,
+        recorded_until=100.1 + lag,
     )
     assert result == AuthorVerdict("unresolved", None, "RecordsLost")
