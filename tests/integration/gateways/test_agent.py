@@ -300,6 +300,23 @@ def test_a_scan_is_made_after_a_kill_before_it(harness: AgentHarness) -> None:
     assert (harness.data / VIEW).stat().st_ino == inode
 
 
+def test_a_scan_is_made_of_a_gateway_that_answers_late(harness: AgentHarness) -> None:
+    """SCN-6: a running gateway that is silent for a while will not read its files by itself."""
+    _start_and_sync(harness)
+    harness.agent.kill()
+    posts = _posts(harness)
+    commit = harness.push(NEW_VIEW)
+    harness.agent.start(WINDLASS_FAILPOINTS="gateways.scan.before=kill")
+    assert harness.agent.wait() == -signal.SIGKILL
+    harness.gateway.mode("frozen")
+    harness.agent.start()
+    late = "the gateway is unresponsive"
+    eventually(lambda: late in harness.agent.log.read_text(), "the gateway does not answer")
+    harness.gateway.mode("ok")
+    harness.await_synced(commit)
+    assert _posts(harness)[0] == posts[0] + 1
+
+
 def test_sigterm_ends_at_once_and_leaves_no_staging(harness: AgentHarness) -> None:
     """Also while the gateway never completes a scan."""
     _start_and_sync(harness)

@@ -9,6 +9,7 @@
 | slow | the API answers after `seconds` |
 | never-completes | scans are accepted and stay active until the mode ends |
 | no-GET | 405 for a GET of a scan's status |
+| frozen | nothing answers until the mode ends, as in a long garbage collection |
 | refused | no process listens; the data is read again when the mode ends |
 
 `requests` ends the mode after that many affected requests, `method` restricts it to
@@ -43,6 +44,7 @@ MODES = (
     "slow",
     "never-completes",
     "no-GET",
+    "frozen",
     "refused",
 )
 API_PREFIX = "/data/"
@@ -54,6 +56,7 @@ _STATUSES = {
     "500": (500, "Internal Server Error"),
     "commissioning": (403, "the gateway is waiting for commissioning"),
 }
+_LOOK_SECONDS = 0.05
 _COUNTED_MODES = frozenset({"401", "403", "404", "500", "slow", "no-GET"})
 
 
@@ -113,7 +116,14 @@ class ModeSwitch:
         if mode.mode == "slow":
             await asyncio.sleep(mode.seconds)
             return None
+        if mode.mode == "frozen":
+            await self._await_end(mode)
+            return None
         return _mode_response(mode)
+
+    async def _await_end(self, mode: GatewayMode) -> None:
+        while self.current is mode:  # noqa: ASYNC110 - a mode has no event for its end
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _count(self, mode: GatewayMode) -> None:
         if mode.requests is None:
@@ -127,7 +137,7 @@ class ModeSwitch:
 def _applies_to(mode: GatewayMode, method: str, path: str) -> bool:
     if mode.method is not None and method != mode.method:
         return False
-    if mode.mode == "starting":
+    if mode.mode in {"starting", "frozen"}:
         return True
     if mode.mode == "no-GET":
         return method == "GET" and path.startswith(_SCAN_PREFIX)

@@ -24,7 +24,8 @@ gateway counts as up only when neither mentions it.
 
 | gwinfo | StatusPing | State |
 |---|---|---|
-| no answer | | Down |
+| no connection, or it broke | | Down |
+| no answer in time | | Unresponsive |
 | not 200, or another ContextStatus | | Starting |
 | ContextStatus names commissioning | | Commissioning |
 | RUNNING | names commissioning | Commissioning |
@@ -234,6 +235,8 @@ class GatewayState(StrEnum):
     """The state of the gateway in the agent's pod."""
 
     DOWN = "Down"
+    # It may run already, or the agent itself was held up: neither up nor down is certain.
+    UNRESPONSIVE = "Unresponsive"
     STARTING = "Starting"
     COMMISSIONING = "Commissioning"
     RUNNING = "Running"
@@ -248,6 +251,8 @@ def parse_gwinfo(gwinfo: bytes) -> dict[str, str]:
 
 def gateway_state(gwinfo: GatewayAnswer, ping: GatewayAnswer | None = None) -> GatewayState:
     """The state by both pages; without `ping` by the first one alone."""
+    if gwinfo.fault is RequestFault.TIMEOUT:
+        return GatewayState.UNRESPONSIVE
     if gwinfo.fault is not None:
         return GatewayState.DOWN
     context = parse_gwinfo(gwinfo.body).get("ContextStatus", "") if gwinfo.is_success else ""

@@ -255,7 +255,7 @@ class GatewayOperations:
                 result = ScanResult(text=_READ_AT_BOOT)
                 await self._finish_scan(result)
                 return result
-            if gateway_state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
+            if gateway_state not in (GatewayState.DOWN, GatewayState.RUNNING):
                 raise ScanPending(
                     "Scanning",
                     f"the gateway is {gateway_state.lower()}; it is scanned once it is running",

@@ -92,7 +92,7 @@ async def read_start_facts(
     state = await operations.scanner(access).state()
     desired = decisions.desired_version(facts)
     return StartFacts(
-        gateway_answers=state is not GatewayState.DOWN,
+        gateway_answers=state not in (GatewayState.DOWN, GatewayState.UNRESPONSIVE),
         is_volume_ready=operations.is_tree_consistent,
         volume_contents=await _volume_contents(operations, data),
         at_target=desired is not None and facts.on_disk == desired and not facts.scan_pending,

@@ -14,7 +14,7 @@ RUNNING = GatewayAnswer(200, b"ContextStatus=RUNNING;RedundantState=Good;\n")
     ("gwinfo", "ping", "expected"),
     [
         (GatewayAnswer(fault=RequestFault.UNREACHABLE), None, GatewayState.DOWN),
-        (GatewayAnswer(fault=RequestFault.TIMEOUT), None, GatewayState.DOWN),
+        (GatewayAnswer(fault=RequestFault.TIMEOUT), None, GatewayState.UNRESPONSIVE),
         (GatewayAnswer(503, b"starting"), None, GatewayState.STARTING),
         (GatewayAnswer(200, b"ContextStatus=STARTING;"), None, GatewayState.STARTING),
         (GatewayAnswer(200, b"\xff\xfe"), None, GatewayState.STARTING),
