@@ -20,11 +20,6 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 pytestmark = pytest.mark.cluster
 
 INSTALLATION = Installation()
-SHORT_LEASE = (
-    "--leader-elect-lease-duration=6s",
-    "--leader-elect-renew-deadline=4s",
-    "--leader-elect-retry-period=1s",
-)
 PROVABLE = "windlass_mirror_authors_provable"
 
 Candidates = Callable[..., Candidate]
@@ -102,10 +97,10 @@ def _await_leader(pods: Pods, pod: str, seconds: float = 60.0) -> None:
 def _start_two(pods: Pods, candidates: Candidates) -> tuple[Candidate, str, Candidate, str]:
     """A leader and a standby, each with its pod."""
     first, second = pods.create(), pods.create()
-    leader = candidates(f"--pod-name={first}", *SHORT_LEASE)
+    leader = candidates(f"--pod-name={first}")
     leader.start()
     _await_leader(pods, first)
-    standby = candidates(f"--pod-name={second}", *SHORT_LEASE)
+    standby = candidates(f"--pod-name={second}")
     standby.start()
     assert pods.labeled() == {first}
     return leader, first, standby, second

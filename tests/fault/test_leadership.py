@@ -51,7 +51,9 @@ def test_a_leader_that_was_paused_pushes_nothing_more(
     alice = mirrored.user("alice")
     flags = (*FLAGS, open_window.NO_GRACE)
     with running_operator(fault_cluster, tmp_path / "first", *flags, authors=False) as first:
-        open_window.configure_window(mirrored, "5s")
+        # Long enough to be open when the leader is paused, and over when it resumes: the other
+        # one takes over only after the lease has expired.
+        open_window.configure_window(mirrored, "10s")
         earlier = len(mirrored.commits())
         alice.apply(mirrored.config_map("open", a="1"))
         waiting = open_window.WAITING_FILES

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from windlass_dev.cluster.installer import InstalledOperator
     from windlass_dev.cluster.local_cluster import LocalCluster
 
-_LEASE = {
-    "leader_elect_lease_duration": 6.0,
-    "leader_elect_renew_deadline": 4.0,
-    "leader_elect_retry_period": 1.0,
-}
-"""Terms may be short: the lease of a dead process on this machine is free at once."""
-
 
 @accepts_settings
 def run(
@@ -103,9 +96,10 @@ def local_settings(settings: Settings, installation: InstalledOperator) -> Setti
             "work_dir": installation.work_directory,
             "environments_helm": str(provider.find_tool(tools.HELM) or settings.environments_helm),
             "git_allow_file": True,
+            # The lease of a dead process on this machine is free at once, whatever its duration.
+            "leader_elect_retry_period": 1.0,
         },
     )
-    lease = _where_default(settings, _LEASE)
     return replace(
         settings,
         # The webhook configuration names this address, so no setting may change it.
@@ -113,8 +107,6 @@ def local_settings(settings: Settings, installation: InstalledOperator) -> Setti
         webhook_certificate_addresses=_added(settings.webhook_certificate_addresses, addresses),
         git_insecure_hosts=_added(settings.git_insecure_hosts, {*addresses, "localhost"}),
         **changes,
-        # The three terms must fit each other: if one was given, all keep their values.
-        **(lease if len(lease) == len(_LEASE) else {}),
     )
 
 

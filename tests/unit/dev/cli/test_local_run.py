@@ -68,14 +68,13 @@ def test_a_local_cluster_differs_by_settings_only() -> None:
     assert local.webhook_certificate_addresses == ("10.212.0.1", "127.0.0.1")
     assert local.git_insecure_hosts == ("git.lan", "10.212.0.1", "127.0.0.1", "localhost")
     assert local.git_allow_file
-    assert local.leader_elect_lease_duration == 6.0
+    assert local.leader_elect_retry_period == 1.0
     assert local.work_dir == Path("/stores")
 
 
 def test_given_settings_are_kept() -> None:
-    """One given term of the lease keeps all three: they must fit each other."""
-    given = Settings(leader_elect_renew_deadline=8.0, work_dir=Path("/mine"))
+    """What is not the default is the user's choice."""
+    given = Settings(leader_elect_retry_period=3.0, work_dir=Path("/mine"))
     local = local_settings(given, _INSTALLATION)
     assert local.work_dir == Path("/mine")
-    assert local.leader_elect_lease_duration == 15.0
-    assert local.leader_elect_renew_deadline == 8.0
+    assert local.leader_elect_retry_period == 3.0
