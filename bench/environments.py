@@ -1,4 +1,4 @@
-"""Row `environments`: the time that the operator itself takes for twenty Environments at once."""
+"""Row `environments`: what the operator takes for twenty Environments at once, and for drift."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bench.testbed import Testbed
 from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     ENVIRONMENTS,
+    POLICIES,
     SERVICE,
     EnvironmentHarness,
     environment_harness,
@@ -24,6 +25,7 @@ OBJECTS = 8
 
 _DEADLINE_SECONDS = 120.0
 _LOOK_SECONDS = 0.1
+_POLICY = "default-policy"
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Times:
 
     overhead: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
+    restored: list[float] = field(default_factory=list)
 
 
 def measure(testbed: Testbed) -> Iterator[Figure]:
@@ -43,6 +46,10 @@ def measure(testbed: Testbed) -> Iterator[Figure]:
     yield _figure(own, took.overhead, "the operator's own time", goal=at_most(2))
     note = "one after the other; namespace, isolation and a quota in force included, no pods"
     yield _figure(f"{title} created to Ready", took.whole, note)
+    title = f"a network policy of each of {COPIES} Environments opened by hand, p95 of"
+    yield _figure(
+        f"{title} edited to restored", took.restored, "one after the other", goal=at_most(5)
+    )
 
 
 def _figure(name: str, seconds: list[float], note: str, *, goal: Goal | None = None) -> Figure:
@@ -70,7 +77,11 @@ async def _measure(testbed: Testbed) -> Times:
                 await tenant.apply(tenant.project(), tenant.environment("warm"))
                 await tenant.phase("Ready", "warm", seconds=60.0)
                 with testbed.progress.step(f"environments: {COPIES} at once"):
-                    return await _all_at_once(tenant, controller)
+                    took = await _all_at_once(tenant, controller)
+                with testbed.progress.step(f"environments: {COPIES} opened by hand"):
+                    for name in _names():
+                        took.restored.append(await _restore(tenant, name))
+                return took
 
 
 async def _all_at_once(tenant: EnvironmentHarness, controller: EnvironmentsController) -> Times:
@@ -81,7 +92,7 @@ async def _all_at_once(tenant: EnvironmentHarness, controller: EnvironmentsContr
         took.overhead.append(seconds),
         observed(seconds, mode),
     )[1]
-    names = [f"copy-{number}" for number in range(COPIES)]
+    names = _names()
     began = time.perf_counter()
     await asyncio.gather(*(tenant.apply(tenant.environment(name)) for name in names))
     waiting = set(names)
@@ -94,6 +105,22 @@ async def _all_at_once(tenant: EnvironmentHarness, controller: EnvironmentsContr
             waiting -= ready
             await asyncio.sleep(_LOOK_SECONDS)
     return took
+
+
+def _names() -> list[str]:
+    return [f"copy-{number}" for number in range(COPIES)]
+
+
+async def _restore(tenant: EnvironmentHarness, name: str) -> float:
+    """Seconds from a stored edit of the isolation of an Environment until it is undone."""
+    namespace = await tenant.environment_namespace(name)
+    before = (await tenant.api.get(POLICIES, _POLICY, namespace))["spec"]
+    await tenant.patch(POLICIES, _POLICY, {"spec": {"ingress": [{}]}}, namespace)
+    began = time.perf_counter()
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while (await tenant.api.get(POLICIES, _POLICY, namespace))["spec"] != before:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS / 10)
+    return time.perf_counter() - began
 
 
 def _is_ready(row: dict[str, object]) -> bool:
