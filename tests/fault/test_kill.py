@@ -10,6 +10,7 @@ import pytest
 from tests.fault import history
 from tests.fault.candidate import Candidate
 from tests.fault.conftest import Mirrors
+from tests.fault.open_window import USUAL_PUSH_TIMEOUT
 from tests.support.git.http_server import files_at
 from tests.support.processes.operator import eventually
 from tests.support.reverser.reference_run import FOREIGN, ReferenceRun, Tree
@@ -47,7 +48,7 @@ def reference(candidates: Callable[..., Candidate], mirrors: Mirrors, tmp_path: 
     """The files of an undisturbed run, made once; it also checks the list of failpoints."""
     if not _REFERENCE:
         visited = tmp_path / "visited"
-        operator, run = candidates(), ReferenceRun(mirrors())
+        operator, run = candidates(USUAL_PUSH_TIMEOUT), ReferenceRun(mirrors())
         operator.start({"WINDLASS_FAILPOINT_LOG": str(visited)})
         run.configure()
         run.mirrored.await_synced()
@@ -69,7 +70,8 @@ def test_a_kill_at_any_side_effect_leads_to_the_same_files(
     failpoint: str, reference: Tree, candidates: Callable[..., Candidate], mirrors: Mirrors
 ) -> None:
     """The next start finishes the work: equal files, no repeated commit, a sound history."""
-    operator, run = candidates(), ReferenceRun(mirrors())
+    # A push that was given up and landed all the same passes fewer failpoints.
+    operator, run = candidates(USUAL_PUSH_TIMEOUT), ReferenceRun(mirrors())
     run.configure()
     operator.spawn({"WINDLASS_FAILPOINTS": f"{failpoint}=kill@{2 if failpoint in _LATER else 1}"})
     run.run_steps(lambda number: not operator.is_alive or run.is_in_git(number))

@@ -192,11 +192,12 @@ def test_until_records_are_complete_status_and_commits_report_it(
         row = mirrored.await_condition(
             "gitdestination", "destination", "Starting", type_="Attributed"
         )
+        # A push that takes longer than --git-push-timeout is tried again.
+        mirrored.await_condition("gitdestination", "destination", "Ready")
     finally:
         os.kill(webhook_pid, signal.SIGCONT)
     assert early.trailer("Unresolved") == "Starting"
     assert row["status"] == "False"
-    assert mirrored.condition("gitdestination", "destination")["status"] == "True"
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
     idle_operator.await_provable()
     alice.apply(mirrored.config_map("late", a="1"))
@@ -226,12 +227,15 @@ def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
         central_repository.configure_mirror(platform, hooks)
         assert fault_cluster.api.request(HOOKS, method="POST", body=_hook("restart-one")).ok
         eventually(lambda: _mirrored_hooks(platform) == {"restart-one"}, "the first")
+        # Authors are provable only once the webhook is registered.
+        idle_operator.await_provable()
         before, commits = _our_hook(fault_cluster), len(platform.commits())
         idle_operator.stop()
         idle_operator.start()
         assert fault_cluster.api.request(HOOKS, method="POST", body=_hook("restart-two")).ok
         eventually(lambda: "restart-two" in _mirrored_hooks(platform), "the second")
         assert len(platform.commits()) == commits + 1, platform.subjects()
+        idle_operator.await_provable()
         assert _our_hook(fault_cluster) == before
         assert _mirrored_hooks(platform) == {"restart-one", "restart-two"}
 
@@ -255,7 +259,7 @@ def _mirrored_hooks(mirrored: MirroredNamespace) -> set[str]:
 
 
 def _await_report(mirrored: MirroredNamespace) -> None:
-    """Wait until destination and repository report the last push, after a reconcile request."""
+    """Wait until all our objects report the last push, after a reconcile request."""
     tip = history.tip(mirrored)
     request = {"metadata": {"annotations": {"windlass.dev/requestedAt": tip}}}
     admin_user(mirrored).merge("gitdestination", "destination", request)
@@ -263,6 +267,7 @@ def _await_report(mirrored: MirroredNamespace) -> None:
     def reported() -> bool:
         status = mirrored.admin.get("gitdestination", "destination").get("status", {})
         branches = mirrored.admin.get("gitrepoconfig", "repo")["status"].get("branches", [])
+        objects = mirrored.admin.get("watchrule", "rule")["status"].get("objects")
         is_reported = status.get("lastPush", {}).get("commit") == tip and status.get("pending") == 0
         rows = status.get("conditions", [])
         is_reported = is_reported and any(
@@ -270,7 +275,10 @@ def _await_report(mirrored: MirroredNamespace) -> None:
         )
         # The push may have been reported before the request; the response is one more write.
         is_answered = status.get("lastHandledReconcileAt") == tip
-        return is_reported and is_answered and [branch.get("sha") for branch in branches] == [tip]
+        # The rule is reconciled once more after the destination, to count its files.
+        is_counted = objects == len(mirrored.files())
+        is_listed = [branch.get("sha") for branch in branches] == [tip]
+        return is_reported and is_answered and is_counted and is_listed
 
     eventually(reported, "the report of the last push", seconds=40.0)
 

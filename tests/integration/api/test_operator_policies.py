@@ -375,6 +375,8 @@ def test_of_its_own_pods_only_the_leader_label_may_change(unlimited: BoundedOper
     operator, admin, install = unlimited.operator, unlimited.admin, unlimited.install
     own, foreign = (_namespace(install.namespace, f"/pods/{name}") for name in ("own", "foreign"))
     kept: dict[str, Any] = {"labels": install.labels | {"app": "x"}, "annotations": {"a": "b"}}
+    # Without it no pod is admitted, and another process creates it.
+    eventually(lambda: admin.get(_default(install.namespace)).accepted, "the account is there")
     may(admin.create(_pod("own", **kept), install.namespace))
     may(admin.create(_pod("foreign", labels={"app": "x"}), install.namespace))
     for role in ("leader", None):

@@ -42,7 +42,8 @@ def _lines(process: subprocess.Popen[str], until: str) -> list[str]:
 
 def _probe(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        # A process that answers late is not one that does not answer.
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,9 @@ def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, node_names
     (first, _) = json.loads(local.api.request(pods).text)["items"]
     for container in ("main", "side"):
         log = f"{pods}/{first['metadata']['name']}/log?container={container}"
-        assert local.api.request(log).text == f"{container} runs\n"
+        # containerd copies what is printed on its own time, the probe does not wait for it.
+        text = eventually(partial(_log, local, log), f"the log of {container}")
+        assert text == f"{container} runs\n"
     exec_ = ("exec", "-n", node_namespace, "deploy/web", "-c", "main", "--", "sh", "-c")
     assert nodes.kubectl(local, *exec_, "cat /data/index.html") == "written\n"
     service = json.loads(
@@ -166,6 +169,11 @@ def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, node_names
     )
     with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
         assert answer.read() == b"written\n"
+
+
+def _log(local: LocalCluster, path: str) -> str:
+    answer = local.api.request(path)
+    return answer.text if answer.ok else ""
 
 
 def _ready_replicas(local: LocalCluster, node_namespace: str) -> int:

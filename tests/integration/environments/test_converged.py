@@ -12,6 +12,7 @@ from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     NAMESPACES,
     POLICIES,
+    PROJECTS,
     QUOTAS,
     SERVICE,
     EnvironmentHarness,
@@ -29,6 +30,8 @@ async def _versions(tenant: EnvironmentHarness, name: str) -> dict[tuple[str, st
         (gvr.resource, row["metadata"]["name"]): row["metadata"]["resourceVersion"]
         for gvr in KINDS
         for row in await tenant.api.list(gvr, name)
+        # The cluster publishes its CA whenever it gets to it.
+        if row["metadata"]["name"] != "kube-root-ca.crt"
     }
     namespace = await tenant.api.get(NAMESPACES, name)
     environment = await tenant.get()
@@ -37,6 +40,16 @@ async def _versions(tenant: EnvironmentHarness, name: str) -> dict[tuple[str, st
         ("namespaces", name): namespace["metadata"]["resourceVersion"],
         ("environments", "one"): environment["metadata"]["resourceVersion"],
     }
+
+
+async def _wait_counted(tenant: EnvironmentHarness) -> None:
+    """Wait until the Project counts its Environment as ready, which it does in its own time."""
+
+    async def counted() -> bool:
+        project = await tenant.api.get(PROJECTS, tenant.name, tenant.namespace)
+        return bool(((project.get("status") or {}).get("environments") or {}).get("ready") == 1)
+
+    await eventually(counted, "the Project counts the Environment")
 
 
 @pytest.mark.scenario("E19")
@@ -51,6 +64,7 @@ async def test_twenty_reconciles_of_a_converged_environment_send_no_request(
     async with tenant.running(naming=naming, poll_seconds=3600.0):
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.wait_running()
+        await _wait_counted(tenant)
         namespace = await tenant.environment_namespace()
     async with tenant.running(naming=naming, poll_seconds=3600.0) as controller:
         await tenant.reconcile_times(controller, 2)
@@ -69,6 +83,7 @@ async def test_a_restart_writes_nothing(tenant: EnvironmentHarness) -> None:
         await tenant.wait_running()
         namespace = await tenant.environment_namespace()
         await tenant.request_reconcile()
+        await _wait_counted(tenant)
     before = await _versions(tenant, namespace)
     tenant.connection.recorded.clear()
     async with tenant.running() as controller:

@@ -157,7 +157,7 @@ async def test_a_suspended_operator_writes_only_status(tenant: EnvironmentHarnes
         ]
         writes = {request.path.rpartition("/")[2] for request in ours if request.is_write}
         await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.phase("Deleting")
+        await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
         left = await tenant.api.get(NAMESPACES, orphan)
     assert writes <= {"status", "events"}
     assert environment["status"]["phase"] == "Ready"

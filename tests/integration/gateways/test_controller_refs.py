@@ -179,6 +179,8 @@ async def test_a_failure_is_logged_once_per_change(
         await fleet.apply(fleet.sync(git={"repo": f"{repo}-gone", "ref": "main"}))
         await fleet.until("CloneFailed", message="RepoNotFound")
         await fleet.apply(fleet.sync())
+        # Before a first commit a slow answer is reported as NoGatewaysDiscovered too.
+        await fleet.until("CloneSucceeded", "RepoCloned")
         await fleet.until("NoGatewaysDiscovered")
     logged = [line for line in lines if line["event"] in ("not ready", "recovered")]
     assert [line["log_level"] for line in logged] == ["warning", "warning", "info"]

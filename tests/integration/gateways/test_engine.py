@@ -398,7 +398,7 @@ async def test_a_sync_is_interrupted_before_its_commit_point(site: EngineHarness
     loop = asyncio.get_running_loop()
 
     def interrupt_late(_: object) -> None:
-        asyncio.run_coroutine_threadsafe(_set(late), loop).result(5)
+        asyncio.run_coroutine_threadsafe(_set(late), loop).result(30)
 
     with pytest.raises(SyncInterrupted):
         await site.engine.sync(site.sync_request(), late, before_commit=interrupt_late)

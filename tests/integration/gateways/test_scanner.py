@@ -20,6 +20,7 @@ from tests.support.gateways.mock_gateway import (
 from tests.support.git.http_server import wait_until
 from windlass.base import redaction
 from windlass.base.errors import Stalled
+from windlass.gateways.agent import scanner as scanner_module
 from windlass.gateways.agent.gateway_answers import GatewayState
 from windlass.gateways.agent.scanner import GatewayScanner, ScanTiming
 from windlass.gateways.tree.scan_rules import (
@@ -36,6 +37,12 @@ PROJECTS, CONFIG = ScanKind.PROJECTS, ScanKind.CONFIG
 FAST_TIMING = ScanTiming(retry_seconds=(0.01, 0.02), poll_seconds=0.02, usual_ports=())
 POLICY = ScanPolicy(request_timeout=10.0, completion_timeout=10.0)
 SHORT_POLICY = dataclasses.replace(POLICY, completion_timeout=0.2)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may answer later than an agent waits for an open page."""
+    monkeypatch.setattr(scanner_module, "_OPEN_PAGE_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -131,12 +131,17 @@ async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> Non
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example ESMTP\r\n")
-        await reader.read(1)
-        writer.close()
+        try:
+            await reader.read(1)
+        finally:
+            writer.close()
 
     async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+        # A client that was killed may close its socket after the test has ended.
+        try:
+            await reader.read()
+        finally:
+            writer.close()
 
     async def listing_error(port: int, **changes: object) -> tuple[str, str]:
         git = Git(git_settings(tmp_path, **changes))

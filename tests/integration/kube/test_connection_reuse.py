@@ -171,7 +171,11 @@ async def test_a_request_without_a_free_connection_times_out() -> None:
         return True
 
     async with serving(silent) as (server, client):
-        waiting = [asyncio.create_task(client.get(server.url)) for _ in range(transports.MOST_OPEN)]
+        # Without deadlines of their own, which would free their places on a busy machine.
+        waiting = [
+            asyncio.create_task(client.get(server.url, timeout=None))
+            for _ in range(transports.MOST_OPEN)
+        ]
 
         async def all_requests() -> bool:
             return len(server.bodies) == transports.MOST_OPEN

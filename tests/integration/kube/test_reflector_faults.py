@@ -29,6 +29,7 @@ from tests.support.kube.watch_proxy import (
     StreamFault,
     WatchProxy,
 )
+from windlass.kube import reflector_state
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import (
@@ -208,9 +209,13 @@ async def test_closed_every_100_ms(
 
 @pytest.mark.scenario("F8")
 async def test_closed_at_once_three_times(
-    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]
+    proxy: WatchProxy,
+    items: AsyncGenerator[ReflectorEvent, None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Three streams that close at once reset the version: a snapshot follows."""
+    # Proxy and reflector share a process: one that is held up did not close later.
+    monkeypatch.setattr(reflector_state, "QUICK_SECONDS", 30.0)
     proxy.fault(
         StreamFault(after_lines=0, then="close", after_seconds=0), when=_is_resume, times=None
     )

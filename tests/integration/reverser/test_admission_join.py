@@ -25,7 +25,7 @@ from tests.support.reverser.attribution_lifecycle import ObjectLifecycle, Writer
 from tests.support.reverser.attribution_samples import LABEL, Sample
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.discovery import discover
+from windlass.kube.discovery import ServedType, discover
 from windlass.kube.errors import ApiError, Forbidden
 from windlass.objects.names import GVR
 from windlass.web.admission import AdmissionEndpoint
@@ -49,6 +49,8 @@ NEVER_ASKED = frozenset(
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
     }
 )
+# The groups that tests define.
+_CUSTOM_GROUPS = (".example.org", "velero.io")
 # Where the admitted object is not the stored one even after cleaning.
 DIFFERING: dict[str, set[str]] = {}
 
@@ -143,7 +145,7 @@ async def _samples(
     gadgets = f"gadgets.{token}.example.org"
     by_name = attribution_samples.families((await discover(api)).types)
     async with asyncio.timeout(30):
-        while len(by_name.get(gadgets, ())) < 2:
+        while len(by_name.get(gadgets, ())) < 2 or await _is_outdated(api, by_name):
             await asyncio.sleep(0.1)
             by_name = attribution_samples.families((await discover(api)).types)
     samples, skipped = [], set()
@@ -154,6 +156,14 @@ async def _samples(
         elif sample is not None and family[0].gvr.group not in foreign_groups:
             samples.append(sample)
     return samples, skipped
+
+
+async def _is_outdated(api: Api, by_name: dict[str, list[ServedType]]) -> bool:
+    """Whether types are discovered whose definition is gone: another test deleted it just now."""
+    groups = {family[0].gvr.group for family in by_name.values()}
+    definitions = await api.list(attribution_samples.DEFINITIONS)
+    defined = {definition["spec"]["group"] for definition in definitions}
+    return any(group.endswith(_CUSTOM_GROUPS) and group not in defined for group in groups)
 
 
 async def _wait_for_webhooks(

@@ -172,7 +172,7 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
     token = f"a{uuid.uuid4().hex[:8]}"
     group = f"{token}.example.org"
     with _custom_kind(mirrored, token):
-        mirrored.configured({"resources": ["gadgets"], "apiGroups": [group]})
+        _follow_gadgets(mirrored, group)
         gadget = {
             "apiVersion": f"{group}/v1beta1",
             "kind": "Gadget",
@@ -195,7 +195,7 @@ def test_an_object_deleted_with_its_definition_has_no_author(mirrored: MirroredN
     token = f"a{uuid.uuid4().hex[:8]}"
     group = f"{token}.example.org"
     with _custom_kind(mirrored, token):
-        mirrored.configured({"resources": ["gadgets"], "apiGroups": [group]})
+        _follow_gadgets(mirrored, group)
         gadget = {
             "apiVersion": f"{group}/v1",
             "kind": "Gadget",
@@ -234,6 +234,20 @@ def _custom_kind(mirrored: MirroredNamespace, token: str) -> Iterator[None]:
         yield
     finally:
         admin.delete("customresourcedefinition", name)
+
+
+def _follow_gadgets(mirrored: MirroredNamespace, group: str) -> None:
+    """Mirror the custom kind in its preferred version.
+
+    The API server names one version after the other, and the first may be the other one.
+    """
+    mirrored.configured({"resources": ["gadgets"], "apiGroups": [group]})
+
+    def followed() -> list[tuple[str, str]]:
+        rows = mirrored.admin.get("watchrule", "rule")["status"].get("resolved", ())
+        return [(row["gvr"], row["state"]) for row in rows]
+
+    eventually(lambda: followed() == [(f"{group}/v1/gadgets", "synced")], "the preferred version")
 
 
 @pytest.mark.scenario("A60", "A69")

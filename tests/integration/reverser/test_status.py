@@ -30,7 +30,7 @@ def _settled(mirrored: MirroredNamespace) -> dict[str, dict[str, Any]]:
         settled = (
             destination.get("objects") == rule.get("objects") == 1
             and destination.get("pending", 0) == 0
-            and [row.get("sha") for row in repository["branches"]] == [pushed]
+            and [row.get("sha") for row in repository.get("branches", ())] == [pushed]
         )
         return objects if settled else {}
 
@@ -166,6 +166,9 @@ def test_a_rule_warns_of_a_destination_that_fails_later(
     """5.2: while the destination is checked its rule is Unknown, so the failure is a transition."""
     git_host.server.faults.set(GitFault("hang", service="upload-pack"))
     try:
+        # A destination that the operator sees before its repository fails, and stays settled.
+        mirrored.admin.apply(mirrored.secret(), mirrored.repo_config())
+        mirrored.await_condition("gitrepoconfig", "repo", "Checking")
         mirrored.configured(
             {"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False
         )
@@ -241,6 +244,8 @@ def test_programs_read_every_kind_as_meant(mirrored: MirroredNamespace) -> None:
     """Current, InProgress and Failed, also for a destination without rules."""
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.admin.apply(mirrored.secret(), mirrored.repo_config(), mirrored.git_destination())
+    # Its destination may be Ready first: it needs the listing, not the status.
+    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
     mirrored.await_condition("gitdestination", "destination", "Ready")
     assert _kstatus(mirrored, "gitrepoconfig", "repo") == "Current"
     assert _kstatus(mirrored, "gitdestination", "destination") == "Current"

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.cluster import api_client
 from tests.support.processes.operator import eventually
 from tests.support.reverser.api_users import ApiUser
 
+_AGGREGATED_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -69,6 +71,25 @@ def installed_resource(person: ApiUser, widgets: CustomResource) -> Iterator[Cus
     path = f"/apis/{widgets.group}/{widgets.versions[0]}/{widgets.plural}"
     try:
         eventually(lambda: person.request("GET", path).ok, f"{widgets.plural} served")
+        # What is served is discovered a moment later, one version after the other.
+        eventually(
+            lambda: _discovered_versions(person, widgets) == set(widgets.versions),
+            f"{widgets.plural} discovered",
+        )
         yield widgets
     finally:
         person.delete("customresourcedefinition", f"{widgets.plural}.{widgets.group}")
+
+
+def _discovered_versions(person: ApiUser, widgets: CustomResource) -> set[str]:
+    """The versions in which clients such as kubectl find the type."""
+    headers = {"Accept": _AGGREGATED_DISCOVERY}
+    response = api_client.request(person.cluster, person.name, "GET", "/apis", headers=headers)
+    assert response.ok, response.text
+    return {
+        version["version"]
+        for group in response.object["items"]
+        if group["metadata"]["name"] == widgets.group
+        for version in group.get("versions", ())
+        if any(row["resource"] == widgets.plural for row in version.get("resources", ()))
+    }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.processes.operator import free_port
 from tests.support.processes.server_loop import server_loop
 from windlass_dev.mock_gateway.gateway_server import MockGatewayServer, MockGatewaySettings
 
@@ -75,7 +76,12 @@ def request(
 
 @contextlib.contextmanager
 def running_gateway(data: Path, **settings: Any) -> Iterator[RunningGateway]:
-    """A gateway over `data` in its own thread, so that tests may block."""
+    """A gateway over `data` in its own thread, so that tests may block.
+
+    Its port is reserved: in mode `refused` nothing is bound to it until the server has ended, and
+    one that the kernel chose could go to another process's connection meanwhile.
+    """
+    settings.setdefault("port", free_port())
     server = MockGatewayServer(MockGatewaySettings(data, **settings))
     with server_loop() as running:
         running.run(server.start())

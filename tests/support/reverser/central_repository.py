@@ -57,9 +57,12 @@ def configure_mirror(mirrored: MirroredNamespace, *items: dict[str, Any]) -> Non
     )
     mirrored.await_condition("clusterwatchrule", RULE, "Ready")
     eventually(lambda: _states(mirrored) == {"synced"}, "every stream of the rule synced")
+    # Such a stream may still be that of the earlier rule of this name, which fed the earlier
+    # destination; this one is synced only once it has a snapshot of its own.
+    mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
 
 
 def _states(mirrored: MirroredNamespace) -> set[str]:
-    """How the streams of the rule are; the destination is synced before it has any."""
+    """How the streams of the rule are; the destination may be synced before it has any."""
     rows = mirrored.admin.get("clusterwatchrule", RULE).get("status", {}).get("resolved", ())
     return {row["state"] for row in rows}

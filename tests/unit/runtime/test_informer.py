@@ -200,6 +200,7 @@ def test_an_interruption_removes_nothing(end: tuple[ReflectorEvent, ...]) -> Non
     assert harness.names == {"a"}
 
 
+@pytest.mark.looptime
 async def test_run_consumes_and_closes_its_source() -> None:
     """Also when it is canceled."""
     closed = asyncio.Event()
