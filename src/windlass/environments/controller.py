@@ -53,12 +53,13 @@ from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.controller import Controller, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.informer import Informer
 from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.owned import OwnedObjects
 from windlass.runtime.pending_calls import PendingCalls
 from windlass.runtime.queue import KeyedQueue
-from windlass.runtime.reporter import Reporter
+from windlass.runtime.reporter import Complete, Reporter
 from windlass.sources.git_service import GitService
 from windlass.sources.resolver import Resolver
 from windlass.telemetry.environments import EnvironmentMetrics
@@ -237,12 +238,16 @@ class EnvironmentsController:
         self, api: Api, sources: SourceRepositories
     ) -> tuple[Controller[Key], ...]:
         """One controller for each of our two kinds."""
+        environment_reporter = self._reporter(
+            api, environment_kind.KIND.gvr, self.cache.environments, status.complete_outcome
+        )
         environments = EnvironmentReconciler(
             api,
             self.cache,
             self._services,
             self._metrics,
             self._clock,
+            newest=environment_reporter.newest,
             settings=self._reconciler_settings(),
             on_correction=CorrectionEvents(self._recorder, self._metrics, self._clock).record,
         )
@@ -256,8 +261,12 @@ class EnvironmentsController:
             suspended=self._settings.suspended,
         )
         return (
-            self._controller(api, environment_kind.KIND.gvr, "Environment", environments.reconcile),
-            self._controller(api, project_kind.KIND.gvr, "Project", projects.reconcile),
+            self._controller("Environment", environments.reconcile, environment_reporter),
+            self._controller(
+                "Project",
+                projects.reconcile,
+                self._reporter(api, project_kind.KIND.gvr, self.cache.projects),
+            ),
         )
 
     def _reconciler_settings(self) -> ReconcilerSettings:
@@ -269,24 +278,24 @@ class EnvironmentsController:
             suspended=self._settings.suspended,
         )
 
+    def _reporter(
+        self, api: Api, gvr: GVR, informer: Informer, complete: Complete = _unchanged
+    ) -> Reporter:
+        return Reporter(
+            api,
+            gvr,
+            informer.get,
+            field_manager=STATUS_MANAGER,
+            recorder=self._recorder,
+            clock=self._clock,
+            complete=complete,
+        )
+
     def _controller(
-        self, api: Api, gvr: GVR, kind: str, reconcile: Reconcile[Key]
+        self, kind: str, reconcile: Reconcile[Key], reporter: Reporter
     ) -> Controller[Key]:
-        informer = self.cache.environments if kind == "Environment" else self.cache.projects
         return Controller(
-            kind.lower(),
-            self._queues[kind],
-            reconcile,
-            reporter=Reporter(
-                api,
-                gvr,
-                informer.get,
-                field_manager=STATUS_MANAGER,
-                recorder=self._recorder,
-                clock=self._clock,
-                complete=status.complete_outcome if kind == "Environment" else _unchanged,
-            ),
-            workers=_WORKERS,
+            kind.lower(), self._queues[kind], reconcile, reporter=reporter, workers=_WORKERS
         )
 
     def _event_annotations(self, ref: ObjectRef) -> dict[str, str]:

@@ -118,7 +118,10 @@ class Run:
 
 
 class EnvironmentReconciler:
-    """Reconciles all Environments; `on_correction` is called for each object with drift."""
+    """Reconciles all Environments; `newest` is that of their reporter.
+
+    `on_correction` is called for each object with drift.
+    """
 
     def __init__(
         self,
@@ -128,11 +131,15 @@ class EnvironmentReconciler:
         metrics: ReconcileMetrics,
         clock: Clock,
         *,
+        newest: Callable[[Key], Object | None],
         settings: ReconcilerSettings,
         on_correction: Callable[[Object, Correction], None],
     ) -> None:
         self._api = api
         self._cache = cache
+        # The Environment as stored, with our last status write: from an older status, events and
+        # retries would count twice.
+        self._newest = newest
         self._services = services
         self._metrics = metrics
         self._clock = clock
@@ -146,7 +153,7 @@ class EnvironmentReconciler:
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one Environment to its desired state, or as far as it gets; log and count it."""
-        started, obj = self._clock.monotonic(), self._cache.stored_environment(key)
+        started, obj = self._clock.monotonic(), self._newest(key)
         outcome = await self._reconcile_existing(key, obj) if obj is not None else Outcome.gone()
         if outcome.is_gone and outcome.requeue_after is None:  # gone, not merely postponed
             self._memories.pop(key, None)

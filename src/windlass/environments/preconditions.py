@@ -90,10 +90,9 @@ def check(
     `last_project` is the Project of the last reconcile; `suspended` is the operator's.
     """
     try:
-        environment = cache.environment(key)
+        environment = Environment.from_object(obj)
     except Stalled as error:
         return _invalid_outcome(error)
-    assert environment is not None, "there is no await between the lookup and this"
     if suspended:
         return _suspended_outcome(environment, "Suspended", OPERATOR_SUSPENDED)
     if environment.spec.suspend:

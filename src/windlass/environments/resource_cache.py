@@ -19,7 +19,6 @@ import orjson
 
 from windlass.api.kinds import environment as environment_kind
 from windlass.api.kinds import project as project_kind
-from windlass.api.kinds.environment import Environment
 from windlass.api.kinds.project import Project
 from windlass.base.errors import WindlassError
 from windlass.environments import ownership
@@ -71,10 +70,6 @@ class ResourceCache:
         raw = self.projects.get(key)
         return _decode_project(raw) if raw is not None else None
 
-    def environment(self, key: Key) -> Environment | None:
-        raw = self.environments.get(key)
-        return _decode_environment(raw) if raw is not None else None
-
     def stored_environment(self, key: Key) -> Object | None:
         """An Environment as it is stored, valid or not."""
         raw = self.environments.get(key)
@@ -121,11 +116,6 @@ class ResourceCache:
 @functools.lru_cache(maxsize=128)
 def _decode_project(raw: bytes) -> Project:
     return Project.decode(raw)
-
-
-@functools.lru_cache(maxsize=128)
-def _decode_environment(raw: bytes) -> Environment:
-    return Environment.decode(raw)
 
 
 def _read_project(key: Key, raw: bytes) -> Key | None:

@@ -8,8 +8,8 @@ request, also right after a restart, because managedFields of the live object li
 reconcile that reads it would write again. So a write is remembered together with the bytes the
 cache had before it began; it counts as long as the cache still has those. Before, not after: the
 cache may receive our write, and what others make of it, sooner than we get the response. Of
-several writes in a row the newest counts, also while the cache shows an earlier one of them. A
-write that fails is not remembered.
+several writes in a row the newest counts, also while the cache shows an earlier one of them, or
+the version that a guarded write was computed from. A write that fails is not remembered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Written:
 
     object: Object | None
     replaced: bytes | None
-    earlier: frozenset[str]  # versions of our writes since the cache had `replaced`
+    earlier: frozenset[str]  # versions before it that the cache did not have: ours, and its base
 
     def is_newer_than(self, cached: bytes | None) -> bool:
         """Whether the cache has not got as far as this write yet."""
@@ -64,11 +64,14 @@ class RecentWrites(Generic[P]):
         self._written.pop(key, None)
         return orjson.loads(cached) if cached is not None else None
 
-    async def written(self, key: P, write: Awaitable[Object]) -> Object:
-        """The result of `write`, remembered until the cache changes."""
-        before = self._state_before(key)
+    async def written(self, key: P, write: Awaitable[Object], *, base: str = "") -> Object:
+        """The result of `write`, remembered until the cache changes.
+
+        `base` is the version that the write is guarded by; the cache may get it only later.
+        """
+        cached, earlier = self._state_before(key)
         obj = await write
-        self._written[key] = _Written(obj, *before)
+        self._written[key] = _Written(obj, cached, earlier.union((base,) if base else ()))
         return obj
 
     async def deleted(self, key: P, delete: Awaitable[None]) -> None:

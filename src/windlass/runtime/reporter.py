@@ -4,9 +4,10 @@
 requests of that time, not for those that came while the reconcile ran. The write is guarded by
 the resourceVersion it was computed from; if another client wrote in between, the object is read
 again, never overwritten. An object that is gone, or was created again under its name, gets no
-report. A cache may not show our last write yet; `RecentWrites` does. Events are recorded only when
-a write changed the status or reason of a condition, or acknowledged a request, or where they are
-a transition themselves.
+report. A cache may not show our last write yet; `RecentWrites` does, and so does `newest`, from
+which a reconcile begins that compares with the status before it. Events are recorded only when a
+write changed the status or reason of a condition, or acknowledged a request, or where they are a
+transition themselves.
 """
 
 from __future__ import annotations
@@ -84,16 +85,21 @@ class Reporter:
         # Our own status writes that the informer may not show yet.
         self._recent: RecentWrites[Key] = RecentWrites(lookup)
 
+    def newest(self, key: Key) -> Object | None:
+        """The object, our last status write included; shared, so callers must not modify it."""
+        return self._recent.newest(key)
+
     def read_status(self, key: Key) -> StatusSnapshot | None:
         """The snapshot to take before a reconcile; None if the object does not exist."""
-        obj = self._recent.newest(key)
+        obj = self.newest(key)
         return _snapshot(obj) if obj is not None else None
 
     async def report(self, key: Key, snapshot: StatusSnapshot | None, outcome: Outcome) -> None:
         """Write `outcome` to the status of `key`, if that changes anything."""
-        obj = self._recent.newest(key)
+        obj = self.newest(key)
         if outcome.is_gone or obj is None:
-            self._recent.forget(key)
+            if not outcome.is_postponed:  # that one did not begin: our last write still counts
+                self._recent.forget(key)
             return
         snapshot = snapshot or _snapshot(obj)
         if outcome.transient and _is_ready(obj, snapshot.generation):
@@ -125,7 +131,8 @@ class Reporter:
         if patch is None:
             return True
         try:
-            written = await self._recent.written(key, self._write(key, obj, patch))
+            write = self._write(key, obj, patch)
+            written = await self._recent.written(key, write, base=_version(obj))
         except NotFound:
             self._recent.forget(key)
             return True

@@ -79,6 +79,18 @@ async def test_the_newest_of_two_writes_counts_until_the_cache_shows_it(arrival:
     assert recent.newest("a") == orjson.loads(_version(4))
 
 
+async def test_a_guarded_write_counts_while_the_cache_shows_its_base() -> None:
+    """The cache was behind the version that the write was computed from."""
+    cache = {"a": _version(1)}
+    recent: RecentWrites[str] = RecentWrites(cache.get)
+    await recent.written("a", _Server(cache).write({"v": 3}), base="2")
+    cache["a"] = _version(2)
+    recent.cache_changed("a")
+    assert recent.newest("a") == {"v": 3}
+    cache["a"] = _version(4)
+    assert recent.newest("a") == orjson.loads(_version(4))
+
+
 async def test_a_deletion_counts_like_a_write() -> None:
     """The cache still has the object; our deletion is newer."""
     cache = {"a": b'{"v": 1}'}

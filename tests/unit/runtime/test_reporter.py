@@ -97,6 +97,28 @@ async def test_a_lagging_cache_does_not_bring_back_an_old_status() -> None:
     assert not [verb for verb, _ in harness.api.calls if verb == "get"]
 
 
+async def test_a_postponed_reconcile_keeps_our_last_write() -> None:
+    """It did not begin, so the status that the cache does not show yet still counts."""
+    harness = ReporterHarness()
+    await harness.report(FINE)
+    await harness.report(Outcome.postponed(1.0))
+    assert harness.reporter.newest(KEY) == harness.live
+    await harness.report(FINE)
+    assert [verb for verb, _ in harness.api.calls] == ["patch", "create"]
+
+
+async def test_our_write_over_a_change_by_others_counts_while_the_cache_shows_that_change() -> None:
+    """After a conflict the cache gets their version first, which is older than our write."""
+    harness = ReporterHarness()
+    harness.write({**harness.live, "status": {"theirs": 1}}, cached=False)
+    theirs = json.dumps(harness.live).encode()
+    await harness.report(FINE)
+    harness.cache[KEY] = theirs
+    assert harness.reporter.newest(KEY) == harness.live
+    harness.write({**harness.live, "status": {"theirs": 2}})
+    assert harness.reporter.newest(KEY) == harness.live
+
+
 async def test_a_conflict_is_read_again() -> None:
     """A field of another writer survives our write."""
     harness = ReporterHarness()

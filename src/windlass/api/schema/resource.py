@@ -189,6 +189,15 @@ class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
             raise Stalled(cls.invalid_reason, problem.text) from problem.__cause__
 
     @classmethod
+    def from_object(cls, obj: Object) -> Self:
+        """The valid object in parsed JSON; Stalled as `decode`."""
+        try:
+            raw = msgspec.json.encode(obj)
+        except RecursionError as cause:
+            raise Stalled(cls.invalid_reason, str(_field_error(cause, ""))) from cause
+        return cls.decode(raw)
+
+    @classmethod
     def canonicalize(cls, spec: Any) -> Any:
         """`spec` in its canonical form; a kind with an older form of some fields overrides it."""
         return spec

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.support.cluster.api_kinds import get_kind
@@ -135,6 +136,13 @@ def test_deep_nesting_is_refused() -> None:
     raw = b'{"metadata":{"name":"x"},"spec":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with pytest.raises(Stalled, match="SpecInvalid"):
         GitRepoConfig.decode(raw)
+
+
+def test_deep_nesting_of_a_parsed_object_is_refused() -> None:
+    """A parser may read what cannot be written again: the same error, not a crash."""
+    raw = b'{"metadata":{"name":"x"},"spec":' + b"[" * 1_020 + b"]" * 1_020 + b"}"
+    with pytest.raises(Stalled, match="SpecInvalid"):
+        GitRepoConfig.from_object(orjson.loads(raw))
 
 
 def test_long_lists_of_errors_are_cut() -> None:
