@@ -19,6 +19,7 @@ contains our process id, so that the next process recognizes and removes what a 
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import shutil
 import ssl
@@ -45,8 +46,14 @@ class PrivateDirectory:
         self.path = base
 
     def __enter__(self) -> Self:
-        self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=self._base))
+        self.path = self._base / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        # Before it exists: another thread may be removing what dead processes left.
         _mine.add(self.path.name)
+        try:
+            self.path.mkdir(mode=0o700)
+        except BaseException:
+            _mine.discard(self.path.name)
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -243,6 +243,21 @@ def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
     assert not mine.path.exists()
 
 
+def test_a_directory_is_in_use_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread of the same process may remove leftovers at any moment."""
+    make = os.mkdir
+
+    def make_while_another_removes(path: Path, *mode: int, **given: int) -> None:
+        make(path, *mode, **given)
+        environment.remove_leftovers(tmp_path)
+
+    monkeypatch.setattr(os, "mkdir", make_while_another_removes)
+    with environment.PrivateDirectory(tmp_path) as mine:
+        assert mine.path.is_dir()
+
+
 def _program(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
