@@ -71,7 +71,9 @@ class RecentWrites(Generic[P]):
         """
         cached, earlier = self._state_before(key)
         obj = await write
-        self._written[key] = _Written(obj, cached, earlier.union((base,) if base else ()))
+        # A write without effect returns the version of the one before: that is not an earlier one.
+        earlier = earlier.union((base,) if base else ()) - {_resource_version(obj)}
+        self._written[key] = _Written(obj, cached, earlier)
         return obj
 
     async def deleted(self, key: P, delete: Awaitable[None]) -> None:
@@ -85,9 +87,12 @@ class RecentWrites(Generic[P]):
         self._written.pop(key, None)
 
     def cache_changed(self, key: P) -> None:
-        """Drop our write of `key`, unless the cache shows an earlier one of ours."""
-        written = self._written.get(key)
-        if written is not None and not written.is_newer_than(self._lookup(key)):
+        """Drop our write of `key`, unless the cache shows an earlier one of ours.
+
+        An object that left the cache had been in it, so its absence is newer than our write.
+        """
+        written, cached = self._written.get(key), self._lookup(key)
+        if written is not None and (cached is None or not written.is_newer_than(cached)):
             del self._written[key]
 
     def _state_before(self, key: P) -> tuple[bytes | None, frozenset[str]]:

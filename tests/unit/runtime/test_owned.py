@@ -79,6 +79,27 @@ async def test_the_newest_of_two_writes_counts_until_the_cache_shows_it(arrival:
     assert recent.newest("a") == orjson.loads(_version(4))
 
 
+@pytest.mark.parametrize("second", [1, 2])
+async def test_an_object_that_somebody_deleted_is_gone(second: int) -> None:
+    """Also if our second write of it had no effect, or never showed up in the cache."""
+    cache: dict[str, bytes] = {}
+    recent: RecentWrites[str] = RecentWrites(cache.get)
+
+    async def write(number: int) -> Object:
+        written: Object = orjson.loads(_version(number))
+        return written
+
+    await recent.written("a", write(1))
+    await recent.written("a", write(second))
+    cache["a"] = _version(1)
+    recent.cache_changed("a")
+    assert recent.newest("a") == orjson.loads(_version(second))
+    del cache["a"]
+    recent.cache_changed("a")
+    assert recent.newest("a") is None
+    assert not recent._written
+
+
 async def test_a_guarded_write_counts_while_the_cache_shows_its_base() -> None:
     """The cache was behind the version that the write was computed from."""
     cache = {"a": _version(1)}
