@@ -176,6 +176,9 @@ class AdmissionEndpoint:
         self.accept(paths)
         self._timed = timed
         self._clock = clock or SystemClock()
+        # When the body of each call began to arrive that was neither passed on nor lost yet; by
+        # the identity of its scope, ascending.
+        self._open_calls: dict[int, float] = {}
 
     def accept(self, paths: Sequence[str]) -> None:
         """Answer calls on exactly these paths from now on."""
@@ -185,13 +188,29 @@ class AdmissionEndpoint:
         path = scope["path"].encode()
         return any(hmac.compare_digest(path, known) for known in self._paths)
 
-    def failed(self) -> None:
+    def opened(self, scope: Scope) -> None:
+        self._open_calls[id(scope)] = self._clock.monotonic()
+
+    def failed(self, scope: Scope) -> None:
+        self._close(scope)
         self._lost()
+
+    def _close(self, scope: Scope) -> None:
+        self._open_calls.pop(id(scope), None)
+
+    @property
+    def oldest_open_call(self) -> float | None:
+        """The monotonic time since which a call is being read; None without any.
+
+        The API server may have given it up, and stored the write that it is about.
+        """
+        return next(iter(self._open_calls.values()), None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.admits(scope):
             await _answer(send, 404, b"not found\n", b"text/plain")
         elif scope["method"] != "POST":
+            self._close(scope)
             await _answer(send, 405, b"method not allowed; use POST\n", b"text/plain")
         else:
             await self._review(await _body(receive), send, scope)
@@ -201,11 +220,12 @@ class AdmissionEndpoint:
         try:
             request = parse(body)
         except ReviewUnreadable as error:
-            self._lost()
+            self.failed(scope)
             await self._allow_unread(error, send)
             return
         _mark_trusted(scope)
         self._forward(request)
+        self._close(scope)
         await _answer(send, 200, allow(request.uid))
         if self._timed is not None:
             self._timed(self._clock.monotonic() - began)

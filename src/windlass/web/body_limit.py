@@ -22,11 +22,16 @@ _LINGER_SECONDS = 2.0
 
 
 class BodyGate(Protocol):
-    """Admits requests by their head; `failed` is called for those whose body did not arrive."""
+    """Admits requests by their head; of each one admitted, it learns that the body is being read.
+
+    `failed` is called for those whose body did not arrive.
+    """
 
     def admits(self, scope: Scope) -> bool: ...
 
-    def failed(self) -> None: ...
+    def opened(self, scope: Scope) -> None: ...
+
+    def failed(self, scope: Scope) -> None: ...
 
 
 class _Refused(Exception):
@@ -63,22 +68,24 @@ class BodyLimit:
         if self._gate is not None and not self._gate.admits(scope):
             await _refuse(_Refused(404, "not found\n"), receive, send)
             return
+        if self._gate is not None:
+            self._gate.opened(scope)
         body = bytearray()
         try:
             complete = await self._receive_body(scope, receive, body)
             if complete:
                 await self._app(scope, _replayed(bytes(body), receive), send)
             else:
-                self._report_failed()
+                self._report_failed(scope)
         except _Refused as refusal:
-            self._report_failed()
+            self._report_failed(scope)
             await _refuse(refusal, receive, send)
         finally:
             self._held -= len(body)
 
-    def _report_failed(self) -> None:
+    def _report_failed(self, scope: Scope) -> None:
         if self._gate is not None:
-            self._gate.failed()
+            self._gate.failed(scope)
 
     async def _receive_body(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
         if _declared_length(scope) > self._cap:

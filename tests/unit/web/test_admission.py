@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.runtime.fakes import ManualClock
 from windlass.objects.names import GVR
 from windlass.web import admission
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest, ReviewUnreadable
@@ -150,6 +151,24 @@ async def test_the_request_is_passed_on_before_the_response_is_sent() -> None:
     assert exchange.steps == ["alice", "answered"]
     assert exchange.status == 200
     assert len(seconds) == 1
+
+
+async def test_a_call_is_open_until_it_was_passed_on() -> None:
+    """Of one that is still being read, nobody knows yet which write it is about."""
+    during: list[float | None] = []
+    endpoint = AdmissionEndpoint(
+        lambda _: during.append(endpoint.oldest_open_call), paths=[PATH], clock=ManualClock()
+    )
+    exchange = Exchange(review())
+    scope = {"type": "http", "path": PATH, "method": "POST"}
+    endpoint.opened(scope)
+    assert endpoint.oldest_open_call is not None
+    await endpoint(scope, exchange.receive, exchange.send)
+    assert during[0] is not None
+    assert endpoint.oldest_open_call is None
+    endpoint.opened(scope)
+    endpoint.failed(scope)
+    assert endpoint.oldest_open_call is None
 
 
 async def test_a_failing_callback_does_not_affect_the_response() -> None:

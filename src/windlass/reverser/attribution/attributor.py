@@ -170,7 +170,8 @@ class Attributor:
         if self.serving and not serving:
             # From then on the missing heartbeats make the gap.
             until = self._clock.monotonic() + self._silence_seconds
-            self._records.add_gap(self._heartbeat_at, until)
+            # Records that still waited in the process are lost with it.
+            self._records.add_gap(min(self._heartbeat_at, self._recorded_until), until)
             self._gap_until = max(self._gap_until, until)
         self.serving = serving
         self._mark_incomplete()

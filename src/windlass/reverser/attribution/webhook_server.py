@@ -15,6 +15,7 @@ import errno
 import resource
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -28,6 +29,11 @@ from windlass.web.server import Server
 from windlass.web.tls import Tls
 
 QUEUE_LIMIT = 5000
+QUEUE_BYTES = 64 << 20
+LARGE_BYTES = 64 << 10
+LATE_SECONDS = 0.4
+"""Above this wait large requests are recorded without a digest, so that one writer's large objects
+do not keep the records of all others back for longer than a change waits for its own."""
 HEARTBEAT_SECONDS = 0.2
 _OPEN_FILES = 8192
 _EXHAUSTED_ERRNOS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -45,8 +51,9 @@ class AdmissionWebhook:
         self._writer = writer
         self._settings = settings
         self._clock = clock
-        # Requests with their monotonic time of receipt, at most QUEUE_LIMIT.
+        # Requests with their monotonic time of receipt, at most QUEUE_LIMIT and QUEUE_BYTES.
         self._waiting: deque[tuple[float, AdmissionRequest]] = deque()
+        self._waiting_bytes = 0
         # Set when a request waits, or a loss must be reported.
         self._wake = asyncio.Event()
         # Monotonic times of requests without a record, ascending; reported as one interval.
@@ -55,14 +62,17 @@ class AdmissionWebhook:
         self._seconds: list[float] = []
         # Monotonic time at which accepting last failed.
         self._accept_failed_at = float("-inf")
+        # The time since which the endpoint reads a call, if any; set once there is one.
+        self.oldest_open_call: Callable[[], float | None] = lambda: None
 
     def enqueue(self, request: AdmissionRequest) -> None:
         """Queue a request that is about to be answered; costs one append."""
         now = self._clock.monotonic()
-        if len(self._waiting) >= QUEUE_LIMIT:
+        if len(self._waiting) >= QUEUE_LIMIT or self._waiting_bytes > QUEUE_BYTES:
             self._lost.append(now)
         else:
             self._waiting.append((now, request))
+            self._waiting_bytes += _size(request)
         self._wake.set()
 
     def record_unreadable(self) -> None:
@@ -97,13 +107,20 @@ class AdmissionWebhook:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                time, request = self._waiting.popleft()
-                record = webhook_record.build_record(request, self._settings, time)
-                if record is not None:
-                    self._writer.write(webhook_frames.encode_frame(record))
+                self._record_oldest()
                 await asyncio.sleep(0)
             self.send_heartbeat()
             await self._writer.drain()
+
+    def _record_oldest(self) -> None:
+        time, request = self._waiting.popleft()
+        self._waiting_bytes -= _size(request)
+        is_late = self._clock.monotonic() - time > LATE_SECONDS
+        record = webhook_record.build_record(
+            request, self._settings, time, digest=not (is_late and _size(request) > LARGE_BYTES)
+        )
+        if record is not None:
+            self._writer.write(webhook_frames.encode_frame(record))
 
     def _send_gap(self) -> None:
         if self._lost:
@@ -116,7 +133,11 @@ class AdmissionWebhook:
         """Tell that the process runs, and up to when every request has a record or is lost."""
         self._send_gap()
         now = self._clock.monotonic()
-        recorded_until = self._waiting[0][0] if self._waiting else now
+        open_since = self.oldest_open_call()
+        recorded_until = min(
+            now if open_since is None else open_since,
+            self._waiting[0][0] if self._waiting else now,
+        )
         self._writer.write(
             webhook_frames.encode_frame(webhook_frames.HeartbeatFrame(now, recorded_until))
         )
@@ -131,6 +152,10 @@ class AdmissionWebhook:
                 self._writer.write(
                     webhook_frames.encode_frame(webhook_frames.AnsweredFrame(len(seconds), seconds))
                 )
+
+
+def _size(request: AdmissionRequest) -> int:
+    return len(request.object) + len(request.old_object)
 
 
 async def _serve(listening: socket.socket, pair: socket.socket) -> None:
@@ -154,6 +179,7 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
         timed=webhook.record_duration,
         clock=clock,
     )
+    webhook.oldest_open_call = lambda: endpoint.oldest_open_call
     server = Server(endpoint, bound=listening, tls=tls, gate=endpoint)
     async with server, asyncio.TaskGroup() as tasks:
         senders = [

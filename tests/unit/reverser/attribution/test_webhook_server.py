@@ -18,7 +18,13 @@ from windlass.reverser.attribution.webhook_frames import (
     WebhookFrame,
 )
 from windlass.reverser.attribution.webhook_record import RecordSettings
-from windlass.reverser.attribution.webhook_server import QUEUE_LIMIT, AdmissionWebhook
+from windlass.reverser.attribution.webhook_server import (
+    LARGE_BYTES,
+    LATE_SECONDS,
+    QUEUE_BYTES,
+    QUEUE_LIMIT,
+    AdmissionWebhook,
+)
 from windlass.web import admission
 from windlass.web.admission import AdmissionRequest
 
@@ -54,8 +60,8 @@ def _webhook() -> tuple[AdmissionWebhook, SentFrames]:
     return AdmissionWebhook(writer, RecordSettings(b"", frozenset()), LoopClock()), sent
 
 
-def _request() -> AdmissionRequest:
-    config_map = {"metadata": {"name": "one", "namespace": "ns", "uid": "u"}}
+def _request(value: str = "") -> AdmissionRequest:
+    config_map = {"metadata": {"name": "one", "namespace": "ns", "uid": "u"}, "data": {"a": value}}
     maps = GVR("", "v1", "configmaps")
     return admission.parse(forged_reviews.admission_review("alice", maps, None, config_map))
 
@@ -97,3 +103,38 @@ async def test_losses_are_reported_before_the_heartbeat_that_covers_them() -> No
     assert isinstance(lost, LostFrame)
     assert lost.calls == 2
     assert isinstance(heartbeat, HeartbeatFrame)
+
+
+async def test_a_call_that_is_being_read_holds_the_heartbeat_back() -> None:
+    """The API server may have given it up, and stored the write that it is about."""
+    webhook, sent = _webhook()
+    webhook.enqueue(_request())
+    webhook.oldest_open_call = lambda: -1.0
+    webhook.send_heartbeat()
+    assert await sent.take() == [HeartbeatFrame(LoopClock().monotonic(), -1.0)]
+
+
+async def test_large_requests_that_wait_keep_no_others_back() -> None:
+    """They leave a record that contradicts, but that is compared with no change."""
+    webhook, sent = _webhook()
+    webhook.enqueue(_request("x" * LARGE_BYTES))
+    webhook.enqueue(_request())
+    await asyncio.sleep(LATE_SECONDS + 0.1)
+    webhook.enqueue(_request("x" * LARGE_BYTES))
+    sending = asyncio.create_task(webhook.send_records())
+    await asyncio.sleep(0.1)
+    sending.cancel()
+    records = [frame for frame in await sent.take() if isinstance(frame, RecordFrame)]
+    assert [record.content is not None for record in records] == [False, True, True]
+
+
+async def test_the_queue_is_bounded_in_bytes() -> None:
+    """What is above is a loss that the controller knows of, not a process that is killed."""
+    webhook, sent = _webhook()
+    large = _request("x" * (QUEUE_BYTES // 4))
+    for _ in range(6):
+        webhook.enqueue(large)
+    webhook.send_heartbeat()
+    lost, _ = await sent.take()
+    assert isinstance(lost, LostFrame)
+    assert lost.calls == 2
