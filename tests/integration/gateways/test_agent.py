@@ -317,6 +317,17 @@ def test_a_scan_is_made_of_a_gateway_that_answers_late(harness: AgentHarness) ->
     assert _posts(harness)[0] == posts[0] + 1
 
 
+def test_a_gateway_that_stopped_answering_is_reported(harness: AgentHarness) -> None:
+    """Once it may have been started, it is scanned: else it would be pending for ever."""
+    harness.spec["ignition"] = {"scan": {"requestTimeout": "1s"}}
+    _start_and_sync(harness)
+    harness.gateway.mode("frozen")
+    harness.push(NEW_VIEW)
+    harness.await_report("the failed scan", sync_status="Error", scan_pending=True, seconds=90.0)
+    harness.gateway.mode("ok")
+    harness.await_synced()
+
+
 def test_sigterm_ends_at_once_and_leaves_no_staging(harness: AgentHarness) -> None:
     """Also while the gateway never completes a scan."""
     _start_and_sync(harness)

@@ -255,7 +255,10 @@ class GatewayOperations:
                 result = ScanResult(text=_READ_AT_BOOT)
                 await self._finish_scan(result)
                 return result
-            if gateway_state not in (GatewayState.DOWN, GatewayState.RUNNING):
+            # One that does not answer may run already, and would not read its files by itself.
+            # Once it may have been started it is scanned, so that its failure is reported.
+            is_unknown = gateway_state is GatewayState.UNRESPONSIVE and is_booting
+            if is_unknown or gateway_state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
                 raise ScanPending(
                     "Scanning",
                     f"the gateway is {gateway_state.lower()}; it is scanned once it is running",
