@@ -329,7 +329,11 @@ class EnvironmentReconciler:
         )
 
     def _is_refresh_requested(self, run: Run) -> bool:
-        """Whether an annotation requests new commits at once; a retry also drops what is cached."""
+        """Whether an annotation requests new commits at once; a retry also drops what is cached.
+
+        The commits that a retry resolved are kept until it is handled: a branch that moves faster
+        than it is rendered would never be deployed.
+        """
         context, memory = run.context, run.memory
         retry = context.retry_request
         if context.is_retried and memory.retry != retry:
@@ -339,7 +343,8 @@ class EnvironmentReconciler:
             self._services.commits.forget(context.key)
             self._services.renderer.cancel(context.key)
         request = status.pending_request(context.status, status.object_annotations(context.object))
-        return request is not None or context.is_retried
+        is_unresolved = not self._services.commits.is_resolved(context.key)
+        return request is not None or (context.is_retried and is_unresolved)
 
     async def _render(self, run: Run) -> ReconcileReport:
         """Step render: the objects to apply, from manifests or a chart."""

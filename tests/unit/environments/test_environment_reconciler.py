@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from prometheus_client import CollectorRegistry
 
 from tests.unit.runtime.fakes import FakeApi, ManualClock
 from windlass.api.kinds import environment
+from windlass.api.kinds.project import Project
 from windlass.environments import phase, status, step
-from windlass.environments.environment_reconciler import EnvironmentReconciler, ReconcilerSettings
+from windlass.environments.environment_reconciler import (
+    EnvironmentReconciler,
+    ReconcilerSettings,
+    Run,
+)
 from windlass.environments.inventory import ReleaseState
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.environments.isolation.trust import UntrustedPolicy
+from windlass.environments.memory import EnvironmentMemory
 from windlass.environments.metrics import ReconcileMetrics
 from windlass.environments.namespace.namespace_manager import NamespaceResult
+from windlass.environments.preconditions import EnvironmentContext
 from windlass.environments.resource_cache import ResourceCache
+from windlass.environments.status import ReconcileReport
 from windlass.kube.reflector import Observed
 from windlass.objects.names import Key, Object
 from windlass.runtime.events import EventRecorder
@@ -26,6 +34,9 @@ from windlass.runtime.informer_registry import InformerRegistry
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.reporter import Reporter
 from windlass.telemetry.environments import EnvironmentMetrics
+
+if TYPE_CHECKING:
+    from windlass.environments.ownership import Ownership
 
 KEY = Key("team-a", "pr-1")
 GVR = environment.KIND.gvr
@@ -53,13 +64,23 @@ class _Services:
     """A namespace that exists, and whose step waits with another text each time."""
 
     def __init__(self) -> None:
-        self.namespaces = self.applier = self
+        self.namespaces = self.applier = self.commits = self.renderer = self
+        self.is_rendering = self.has_commits = True
         self._count = itertools.count()
 
     async def ensure(self, *_: Any) -> NamespaceResult:
         text = f"waiting for the {next(self._count)}th time"
         result = step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=5.0)
         return NamespaceResult(result, _NAMESPACE)
+
+    def is_resolved(self, _: Key) -> bool:
+        return self.has_commits
+
+    def forget(self, _: Key) -> None:
+        self.has_commits = False
+
+    def cancel(self, _: Key) -> None:
+        self.is_rendering = False
 
     def release_state(self, _: str) -> ReleaseState:
         return ReleaseState()
@@ -69,7 +90,7 @@ class _Watched:
     """An Environment on an API server, and a controller whose watch delivers on request."""
 
     def __init__(self) -> None:
-        self.api, self.clock = FakeApi(), ManualClock()
+        self.api, self.clock, self.services = FakeApi(), ManualClock(), _Services()
         self.cache = ResourceCache(
             InformerRegistry(None),  # type: ignore[arg-type]
             lambda _: None,
@@ -88,7 +109,7 @@ class _Watched:
         self.reconciler = EnvironmentReconciler(
             self.api,  # type: ignore[arg-type]
             self.cache,
-            _Services(),  # type: ignore[arg-type]
+            self.services,  # type: ignore[arg-type]
             ReconcileMetrics(EnvironmentMetrics(CollectorRegistry())),
             self.clock,
             newest=self.reporter.newest,
@@ -159,3 +180,23 @@ async def test_the_observed_generation_is_the_one_that_was_reconciled() -> None:
     assert watched.live["status"]["observedGeneration"] == 2
     rows = {row["type"]: row["reason"] for row in watched.live["status"]["conditions"]}
     assert rows["Ready"] == "Suspended"
+
+
+async def test_a_retry_resolves_the_newest_commits_once() -> None:
+    """Later reconciles keep them until the retry is handled, however fast the branch moves."""
+    watched = _Watched()
+    retried = copy.deepcopy(watched.live)
+    retried["metadata"]["annotations"] = {"windlass.dev/retryAt": "now"}
+    context = EnvironmentContext(
+        environment.Environment.from_object(retried),
+        retried,
+        Project.from_object(_PROJECT),
+        cast("Ownership", None),
+    )
+    run = Run(context, EnvironmentMemory(), ReconcileReport())
+    requested = watched.reconciler._is_refresh_requested
+    assert requested(run)
+    assert not watched.services.is_rendering
+    assert requested(run)
+    watched.services.has_commits = True
+    assert not requested(run)

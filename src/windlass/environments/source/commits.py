@@ -318,6 +318,10 @@ class CommitResolver:
         """Drop the commits of an Environment that is gone, or that shall be resolved anew."""
         self._known.pop(key, None)
 
+    def is_resolved(self, key: Key) -> bool:
+        """Whether the commits of an Environment were resolved, and not dropped since."""
+        return key in self._known
+
     async def _resolve_source(
         self,
         key: Key,
