@@ -62,6 +62,8 @@ class AdmissionWebhook:
         self._seconds: list[float] = []
         # Monotonic time at which accepting last failed.
         self._accept_failed_at = float("-inf")
+        # Whether the controller asked while requests waited; else it is not woken for each record.
+        self._is_probed = False
         # The time since which the endpoint reads a call, if any; set once there is one.
         self.oldest_open_call: Callable[[], float | None] = lambda: None
 
@@ -109,7 +111,10 @@ class AdmissionWebhook:
             while self._waiting:
                 self._record_oldest()
                 await asyncio.sleep(0)
-            self.send_heartbeat()
+            self._send_gap()
+            if self._is_probed:
+                self._is_probed = False
+                self.send_heartbeat()
             await self._writer.drain()
 
     def _record_oldest(self) -> None:
@@ -128,6 +133,12 @@ class AdmissionWebhook:
             self._writer.write(
                 webhook_frames.encode_frame(webhook_frames.LostFrame(lost[0], lost[-1], len(lost)))
             )
+
+    def answer_probe(self) -> None:
+        """Send a heartbeat now and, if requests wait for their record, one after the last."""
+        self.send_heartbeat()
+        if self._waiting or self.oldest_open_call() is not None:
+            self._is_probed = True
 
     def send_heartbeat(self) -> None:
         """Tell that the process runs, and up to when every request has a record or is lost."""
@@ -202,7 +213,7 @@ async def _follow_controller(
     while (frame := await webhook_frames.read_controller_frame(reader)) is not None:
         match frame:
             case webhook_frames.ProbeFrame():
-                webhook.send_heartbeat()
+                webhook.answer_probe()
             case webhook_frames.ConfigureFrame():
                 tls.reload(frame.certificate_pem, frame.key_pem)
                 endpoint.accept(frame.paths)
