@@ -54,6 +54,17 @@ def _posts(harness: AgentHarness) -> tuple[int, int]:
     return posts.get("projects", 0), posts.get("config", 0)
 
 
+def _sync_killed_at(harness: AgentHarness, failpoint: str) -> tuple[str, int]:
+    """The second commit, whose sync SIGKILL ends there, and the project scans before it."""
+    _start_and_sync(harness)
+    harness.agent.kill()
+    posts, _ = _posts(harness)
+    commit = harness.push(NEW_VIEW)
+    harness.agent.start(WINDLASS_FAILPOINTS=f"{failpoint}=kill")
+    assert harness.agent.wait() == -signal.SIGKILL
+    return commit, posts
+
+
 def test_a_push_becomes_files_a_scan_and_a_status(harness: AgentHarness) -> None:
     """Twice: the first commit writes all files, the second one file with one scan."""
     _start_and_sync(harness)
@@ -272,49 +283,34 @@ def test_a_restarted_agent_copies_and_scans_nothing(harness: AgentHarness) -> No
 
 def test_an_apply_killed_after_the_commit_point_is_completed(harness: AgentHarness) -> None:
     """The next start completes it and scans."""
-    _start_and_sync(harness)
-    harness.agent.kill()
-    posts = _posts(harness)
-    commit = harness.push(NEW_VIEW)
-    harness.agent.start(WINDLASS_FAILPOINTS="gateways.journal.forward.after=kill")
-    assert harness.agent.wait() == -signal.SIGKILL
+    commit, posts = _sync_killed_at(harness, "gateways.journal.forward.after")
     harness.agent.start()
     harness.await_synced(commit)
     assert harness.files[VIEW] == b'{"root": {"x": 2}}'
-    assert _posts(harness)[0] == posts[0] + 1
+    assert _posts(harness)[0] == posts + 1
     assert harness.agent.metric("windlass_agent_journal_resumes_total") == 1
 
 
 def test_a_scan_is_made_after_a_kill_before_it(harness: AgentHarness) -> None:
     """The files are in place and the scan is pending: it is made, and nothing is copied."""
-    _start_and_sync(harness)
-    harness.agent.kill()
-    posts = _posts(harness)
-    commit = harness.push(NEW_VIEW)
-    harness.agent.start(WINDLASS_FAILPOINTS="gateways.scan.before=kill")
-    assert harness.agent.wait() == -signal.SIGKILL
+    commit, posts = _sync_killed_at(harness, "gateways.scan.before")
     inode = (harness.data / VIEW).stat().st_ino
     harness.agent.start()
     harness.await_synced(commit)
-    assert _posts(harness)[0] == posts[0] + 1
+    assert _posts(harness)[0] == posts + 1
     assert (harness.data / VIEW).stat().st_ino == inode
 
 
 def test_a_scan_is_made_of_a_gateway_that_answers_late(harness: AgentHarness) -> None:
     """SCN-6: a running gateway that is silent for a while will not read its files by itself."""
-    _start_and_sync(harness)
-    harness.agent.kill()
-    posts = _posts(harness)
-    commit = harness.push(NEW_VIEW)
-    harness.agent.start(WINDLASS_FAILPOINTS="gateways.scan.before=kill")
-    assert harness.agent.wait() == -signal.SIGKILL
+    commit, posts = _sync_killed_at(harness, "gateways.scan.before")
     harness.gateway.mode("frozen")
     harness.agent.start()
     late = "the gateway is unresponsive"
     eventually(lambda: late in harness.agent.log.read_text(), "the gateway does not answer")
     harness.gateway.mode("ok")
     harness.await_synced(commit)
-    assert _posts(harness)[0] == posts[0] + 1
+    assert _posts(harness)[0] == posts + 1
 
 
 def test_a_gateway_that_stopped_answering_is_reported(harness: AgentHarness) -> None:

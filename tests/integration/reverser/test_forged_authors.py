@@ -101,14 +101,9 @@ def test_idle_connections_keep_no_review_out(mirrored: MirroredNamespace) -> Non
     admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"), mirrored.config_map("honest", owner="-"))
     eventually(lambda: len(mirrored.files()) == 2, "two files")
-    old = admin.get("configmap", "prize")
-    forged_reviews.submit_forged_review(
-        mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
-    )
+    _claim_next_owner(mirrored, admin)
     with forged_reviews.idle_connections(forged_reviews.webhook_url(mirrored.cluster), MANY):
-        admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
-        path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
-        eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
+        _change_owner(mirrored, admin)
         _assert_last(mirrored, UNRESOLVED)
         admin.merge("configmap", "honest", {"data": {"owner": "admin"}})
         honest = mirrored.await_commit("[UPDATE] v1/configmaps/honest by user/admin")
@@ -123,10 +118,7 @@ def test_a_backlog_of_reviews_hides_no_contradiction(
     admin = admin_user(mirrored)
     admin.apply(mirrored.config_map("prize", owner="-"))
     eventually(mirrored.files, "its file")
-    old = admin.get("configmap", "prize")
-    forged_reviews.submit_forged_review(
-        mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
-    )
+    _claim_next_owner(mirrored, admin)
     large = {
         "metadata": {"name": "large", "namespace": mirrored.namespace, "uid": "none"},
         "data": {f"key-{number}": "value" for number in range(30_000)},
@@ -134,9 +126,7 @@ def test_a_backlog_of_reviews_hides_no_contradiction(
     review = forged_reviews.admission_review("alice", CONFIG_MAPS, None, large)
     url = forged_reviews.webhook_url(mirrored.cluster)
     with forged_reviews.simultaneous_reviews(url, review, count=60):
-        admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
-        path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
-        eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
+        _change_owner(mirrored, admin)
     _assert_last(mirrored, UNRESOLVED)
     operator.await_provable()
 
@@ -151,14 +141,9 @@ def test_connections_beyond_all_descriptors_are_a_record_gap(
     eventually(mirrored.files, "its file")
     url = forged_reviews.webhook_url(mirrored.cluster)
     webhook_pid = eventually(operator.webhook_pid, "the admission webhook")
-    old = admin.get("configmap", "prize")
-    forged_reviews.submit_forged_review(
-        mirrored.cluster, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}}
-    )
+    _claim_next_owner(mirrored, admin)
     with _no_descriptors_left(webhook_pid), forged_reviews.open_connections(url, 20):
-        admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
-        path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
-        eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
+        _change_owner(mirrored, admin)
     assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
     assert mirrored.commits()[0].trailer("Unresolved") == "RecordsLost"
     # The loop reports every connection of its queue; one line each would hold up all answers.
@@ -212,6 +197,19 @@ def test_only_readers_of_the_configuration_can_post_a_review(mirrored: MirroredN
     for guess in (root, f"{root}/", f"{root}/{token[::-1]}", f"{root}/{token}/"):
         assert forged_reviews.post_review(guess, body)[0] == 404, guess
     assert forged_reviews.post_review(url, body)[0] == 200
+
+
+def _claim_next_owner(mirrored: MirroredNamespace, admin: ApiUser) -> None:
+    """Post alice's forged review of the change that _change_owner makes."""
+    old = admin.get("configmap", "prize")
+    claimed = {**old, "data": {"owner": "admin"}}
+    forged_reviews.submit_forged_review(mirrored.cluster, "alice", CONFIG_MAPS, old, claimed)
+
+
+def _change_owner(mirrored: MirroredNamespace, admin: ApiUser) -> None:
+    admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
+    path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
+    eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
 
 
 def _pod(mirrored: MirroredNamespace) -> dict[str, Any]:
