@@ -83,7 +83,7 @@ def test_selections_are_always_permitted(
         assert selection.mask
         assert one.verbs >= {"list", "watch"}
         assert not rules.is_never_mirrored(one.gvr)
-        assert not rules.is_excluded_by_flag(one.gvr, excluded)
+        assert not one.gvr.is_named_in(excluded)
         assert selection.namespace == ("team" if kind == "WatchRule" else "")
         assert one.namespaced or kind == "ClusterWatchRule"
     assert actual.scopes or actual.unresolved

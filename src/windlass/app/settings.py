@@ -151,7 +151,10 @@ class Settings:
         forms.Int(1, 1000), "10", "Admission records kept for one object."
     )
     sensitive_resource: tuple[str, ...] = _declare(
-        _RESOURCES, "", "Additional types whose values are redacted like those of Secrets."
+        _RESOURCES,
+        "",
+        "Additional types whose values are redacted like those of Secrets; "
+        "without a group a plural names its type in every group.",
     )
     sensitive_annotation_allow: tuple[str, ...] = _declare(
         forms.Several(forms.ANNOTATION_PREFIX),

@@ -26,6 +26,14 @@ class GVR:
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    def is_named_in(self, entries: frozenset[str]) -> bool:
+        """Whether an entry `[group/]resource` of a setting names the type.
+
+        A bare plural names it in every group, so that no namesake in another group slips
+        through; `core/` in front means the core group alone.
+        """
+        return not entries.isdisjoint((self.resource, f"{self.group or 'core'}/{self.resource}"))
+
     def __str__(self) -> str:
         return f"{self.api_version}/{self.resource}"
 

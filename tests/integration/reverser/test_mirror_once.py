@@ -223,7 +223,7 @@ def test_sensitive_types_are_dumped_as_digests(dumper: Dumper) -> None:
     }
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     dumper.admin.apply({**config_map, "data": {"password": "canary-7070"}})
-    flags = ("--sensitive-resource=configmaps", "--sensitive-annotation-allow=example.org/")
+    flags = ("--sensitive-resource=core/configmaps", "--sensitive-annotation-allow=example.org/")
     done = dumper.run(*flags)
     assert done.returncode == 0, done.stderr
     dumped = dumper.files()[f"v1/configmaps/{dumper.namespace}/door.yaml"]
@@ -233,3 +233,19 @@ def test_sensitive_types_are_dumped_as_digests(dumper: Dumper) -> None:
     wrong = dumper.run("--sensitive-resource=Config/Maps!")
     assert wrong.returncode == 1
     assert "--sensitive-resource: Config/Maps! is not a plural resource" in wrong.stderr
+
+
+def test_a_bare_plural_redacts_its_type_in_every_group(dumper: Dumper) -> None:
+    """An administrator who leaves out the group is not left with plain text."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "door", "namespace": dumper.namespace},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "canary-7072"}}},
+    }
+    dumper.admin.apply(budget)
+    plural = "poddisruptionbudgets"
+    done = dumper.run(f"--include=policy/{plural}", f"--sensitive-resource={plural}")
+    assert done.returncode == 0, done.stderr
+    path = f"policy/v1/{plural}/{dumper.namespace}/door.yaml"
+    assert "canary" not in dumper.files()[path]

@@ -43,10 +43,7 @@ PLACEHOLDER_KEY = "redacted-annotations"
 
 def is_sensitive(gvr: GVR, sensitive: frozenset[str]) -> bool:
     """True for core Secrets and the types named in `sensitive` as `[group/]resource`."""
-    if (gvr.group, gvr.resource) == _CORE_SECRETS:
-        return True
-    name = f"{gvr.group}/{gvr.resource}" if gvr.group else gvr.resource
-    return name in sensitive
+    return (gvr.group, gvr.resource) == _CORE_SECRETS or gvr.is_named_in(sensitive)
 
 
 def derive_destination_salt(mirror_salt: bytes, destination: str) -> bytes:

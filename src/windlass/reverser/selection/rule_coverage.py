@@ -102,7 +102,7 @@ class RuleCoverage:
             return OTHER_VERSION if self.all_scopes_synced else None
         if self._would_select(identity, kind):
             return None
-        return EXCLUDED if rules.is_excluded_by_flag(gvr, self.excluded) else NO_RULE
+        return EXCLUDED if gvr.is_named_in(self.excluded) else NO_RULE
 
     def _would_select(self, identity: Identity, kind: str) -> bool:
         """Whether a rule would select the type if it were served and could be watched."""

@@ -81,16 +81,6 @@ def is_never_mirrored(gvr: GVR) -> bool:
     return (gvr.group, gvr.resource) in NEVER_MIRRORED
 
 
-def is_excluded_by_flag(gvr: GVR, excluded: frozenset[str]) -> bool:
-    """RUL-6 hard: whether an entry `[group/]resource` of --discovery-exclude names the type.
-
-    A bare plural excludes it in every group, so that no namesake in another group slips
-    through; `core/` in front means the core group alone.
-    """
-    names = {gvr.resource.lower(), f"{gvr.group or 'core'}/{gvr.resource}".lower()}
-    return any(entry.lower() in names for entry in excluded)
-
-
 RuleKind = Literal["WatchRule", "ClusterWatchRule"]
 TypeScope = Literal["Namespaced", "Cluster"]
 
@@ -205,7 +195,7 @@ def refusal_reason(
     `named` says that the rule names its plural, instead of selecting it by `*`.
     """
     checks: tuple[tuple[bool, TypeReason], ...] = (
-        (is_excluded_by_flag(candidate.gvr, excluded), "ExcludedByFlag"),
+        (candidate.gvr.is_named_in(excluded), "ExcludedByFlag"),
         (is_never_mirrored(candidate.gvr), "NeverMirrored"),
         (scope != ("Namespaced" if candidate.namespaced else "Cluster"), "ScopeMismatch"),
         (not candidate.verbs >= _REQUIRED_VERBS, "MissingVerb"),

@@ -211,11 +211,14 @@ def test_uncleaned_object_is_refused() -> None:
         (GVR("example.org", "v2", "vaults"), True),
         (GVR("", "v1", "vaults"), False),
         (GVR("", "v1", "tokens"), True),
+        (GVR("example.com", "v1", "tokens"), True),
+        (GVR("", "v1", "keys"), True),
+        (GVR("example.com", "v1", "keys"), False),
     ],
 )
 def test_sensitive_types(gvr: GVR, sensitive: bool) -> None:
-    """Core Secrets always; others by group and resource, in any version."""
-    named = frozenset(["example.org/vaults", "tokens"])
+    """Core Secrets always; others by group and resource, or by the plural in every group."""
+    named = frozenset(["example.org/vaults", "tokens", "core/keys"])
     assert secret_redaction.is_sensitive(gvr, named) is sensitive
 
 

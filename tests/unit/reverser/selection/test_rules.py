@@ -178,7 +178,7 @@ def test_named_soft_exclusion_is_selected() -> None:
     }
 
 
-@pytest.mark.parametrize("entry", ["batch/cronjobs", "cronjobs", "Batch/CronJobs"])
+@pytest.mark.parametrize("entry", ["batch/cronjobs", "cronjobs"])
 def test_hard_exclusion_wins_over_a_name(entry: str) -> None:
     """RUL-6: the administrator's word wins always."""
     resolution = resolve(watch_rule(RuleItem(resources=("cronjobs",))), excluded=frozenset({entry}))
