@@ -30,6 +30,8 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _METADATA = frozenset(
     {"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"}
 )
+# The addresses that an API server resolved to last, by its endpoint: one entry in a process.
+_api_servers: dict[tuple[str, int], set[_Address]] = {}
 # Threads of their own: names whose DNS server is silent must not hold up other work in threads.
 _lookups = ThreadPoolExecutor(max_workers=32, thread_name_prefix="dns")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -61,9 +63,17 @@ async def _getaddrinfo(host: str, port: int) -> tuple[str, ...]:
 
 async def _api_server(port: int, settings: GitSettings) -> set[_Address]:
     """The addresses of the API server; none where it listens on another port."""
-    if settings.api_server is None or settings.api_server[1] != port:
+    endpoint = settings.api_server
+    if endpoint is None or endpoint[1] != port:
         return set()
-    return {_effective_address(text) for text in await _getaddrinfo(*settings.api_server)}
+    try:
+        resolved = await _getaddrinfo(*endpoint)
+    except (OSError, UnicodeError):
+        # A name that only the proxy of the kubeconfig resolves, or DNS is unavailable: no reason
+        # to refuse other hosts.
+        return _api_servers.get(endpoint, set())
+    _api_servers[endpoint] = {_effective_address(text) for text in resolved}
+    return _api_servers[endpoint]
 
 
 def _is_refused(address: _Address, settings: GitSettings) -> bool:

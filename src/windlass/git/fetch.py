@@ -20,6 +20,7 @@ from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
+from windlass.git.ls_remote import list_refs
 from windlass.git.runner import Git
 
 NO_BLOBS = "blob:none"
@@ -72,10 +73,15 @@ class Fetcher:
     async def fetch_id(self, identifier: str) -> None:
         """Fetch one object by id and, of a commit, what the filter leaves; sets no ref."""
         failpoint.reach("git.fetch.before")
-        await self._run(
-            [*self._filtered(), "--depth=1", "origin", identifier],
-            extra=_NO_HAVES if self.filter else (),
-        )
+        args = [*self._filtered(), "--depth=1", "origin", identifier]
+        try:
+            await self._run(args, extra=_NO_HAVES if self.filter else ())
+        except GitError as error:
+            if error.reason == "Timeout":
+                # Nothing was listed before a fetch by id. A port that is open and silent must read
+                # like a closed one, as in a listing; a server that lists its HEAD is merely slow.
+                await list_refs(self.git, self.remote, self.credentials, wants=frozenset())
+            raise
         failpoint.reach("git.fetch.after")
 
     async def fetch_names(self, refspecs: Sequence[str], *, depth: int) -> None:

@@ -21,9 +21,11 @@ from tests.support.git.http_server import (
 )
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, InsecureTransport
+from windlass.git.fetch import Fetcher
 from windlass.git.format.remote import Remote
 from windlass.git.ls_remote import RefListings, list_refs
 from windlass.git.runner import Git
+from windlass.git.store import Store
 from windlass_dev.git_server.fault_injection import GitFault
 
 
@@ -124,7 +126,10 @@ async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
 @pytest.mark.scenario("S18")
 @pytest.mark.parametrize("scheme", ["http", "https", "ssh"])
 async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> None:
-    """A closed, silent, foreign or refused port, and one that hangs up, have one error."""
+    """A closed, silent, foreign or refused port, and one that hangs up, have one error.
+
+    So has a fetch of a commit id, before which nothing is listed.
+    """
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -150,6 +155,14 @@ async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> Non
             await list_refs(git, Remote.parse(f"{scheme}://127.0.0.1:{port}/a"), own)
         return caught.value.reason, caught.value.message.replace(f":{port}", ":PORT")
 
+    async def fetch_error(port: int, **changes: object) -> tuple[str, str]:
+        git, remote = Git(git_settings(tmp_path, **changes)), f"{scheme}://127.0.0.1:{port}/a"
+        own = Credentials(ssh_key=_ssh_key(), host_key_verification=False)
+        store = Store.open(tmp_path / "store")
+        with pytest.raises(GitError) as caught:
+            await Fetcher(git, store.directory, Remote.parse(remote), own).fetch_id("a" * 40)
+        return caught.value.reason, caught.value.message.replace(f":{port}", ":PORT")
+
     async with (
         await asyncio.start_server(hang_up, "127.0.0.1", 0) as ending,
         await asyncio.start_server(speak, "127.0.0.1", 0) as speaking,
@@ -162,6 +175,8 @@ async def test_no_message_reveals_open_ports(tmp_path: Path, scheme: str) -> Non
         errors.add(await listing_error(silent, list_timeout_seconds=1.0))
         speed = {"low_speed_seconds": 1, "connect_timeout_seconds": 1, "list_timeout_seconds": 4.0}
         errors.add(await listing_error(silent, **speed))
+        limits = {"fetch_timeout_seconds": 1.0, "list_timeout_seconds": 1.0}
+        errors.add(await fetch_error(silent, **limits))
     [(reason, message)] = errors
     assert reason == "Unavailable"
     assert message.startswith("git server 127.0.0.1:PORT cannot be reached")

@@ -89,6 +89,27 @@ def test_a_listed_host_may_name_its_port(listed: str, host: str, port: int, allo
     assert GitSettings(insecure_hosts=frozenset({listed})).allows_insecure(host, port) == allowed
 
 
+async def test_an_api_server_without_an_answer_refuses_no_other_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its name may be one that only a proxy resolves; once resolved, its address stays refused."""
+    known: dict[str, str] = {"git.example.com": "93.184.216.34", "alias": "10.96.0.1"}
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if host not in known:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(2, 1, 6, "", (known[host], 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    settings = GitSettings(api_server=("api.behind-a-proxy", 443))
+    assert await address.resolve("git.example.com", 443, settings) == ("93.184.216.34",)
+    known["api.behind-a-proxy"] = "10.96.0.1"
+    await address.resolve("git.example.com", 443, settings)
+    del known["api.behind-a-proxy"]
+    with pytest.raises(GitError):
+        await address.resolve("alias", 443, settings)
+
+
 async def test_unknown_names_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that does not resolve may do so later."""
 
