@@ -2,7 +2,7 @@
 
 Controllers, cloud providers and container runtimes read annotations: one line is enough to join
 another network, to assume a cloud role, to get a public DNS name or a device of the node, or to
-copy a Secret into another namespace. `sanitizer` applies the rules.
+copy a Secret into another namespace or out of a vault. `sanitizer` applies the rules.
 
 Labels, and annotations of trusted Environments, are kept but for DENIED_PREFIXES. So are those of
 untrusted ones, except on pods, Services, ServiceAccounts and claims: these keep HARMLESS_PREFIXES
@@ -21,7 +21,8 @@ from collections.abc import Iterable
 from windlass.environments.bundle.cluster_access import ClusterAccess
 
 _NETWORKS = (
-    "cni.projectcalico.org/",
+    "danm.k8s.io/",
+    "ipam.antrea.io/",
     "ipam.cilium.io/",
     "ipam.spidernet.io/",
     "k8s.ovn.org/",
@@ -29,6 +30,7 @@ _NETWORKS = (
     "networking.gke.io/",
     "ovn.kubernetes.io/",
     "policy.cilium.io/",
+    "projectcalico.org/",
     "v1.multus-cni.io/",
     "vpc.amazonaws.com/",
 )
@@ -55,6 +57,7 @@ _EXPOSURE = (
     "getambassador.io/",
     "io.cilium/",
     "k8s.ngrok.com/",
+    "kube-router.io/",
     "kube-vip.io/",
     "kubernetes.digitalocean.com/",
     "lbipam.cilium.io/",
@@ -89,10 +92,15 @@ _NODES = (
     "org.systemd.property.",
     "run.oci.",
 )
-_STORAGE = ("cdi.kubevirt.io/", "k8s.io/Clone", "nfs.io/")
-_COPIES = ("reflector.v1.k8s.emberstack.com/", "replicator.v1.mittwald.de/")
+_STORAGE = ("cdi.kubevirt.io/", "k8s.io/Clone", "nfs.io/", "sidecar.istio.io/userVolume")
+_SECRETS = (
+    "kubed.appscode.com/",
+    "operator.1password.io/",
+    "reflector.v1.k8s.emberstack.com/",
+    "replicator.v1.mittwald.de/",
+)
 
-DENIED_PREFIXES = (*_NETWORKS, *_ROLES, *_EXPOSURE, *_NODES, *_STORAGE, *_COPIES)
+DENIED_PREFIXES = (*_NETWORKS, *_ROLES, *_EXPOSURE, *_NODES, *_STORAGE, *_SECRETS)
 """Annotations and labels that are known to act outside of the namespace."""
 
 HARMLESS_PREFIXES = (

@@ -101,12 +101,35 @@ def test_no_object_is_copied_into_other_namespaces(obj: Object, trusted: bool) -
     denied = {
         "replicator.v1.mittwald.de/replicate-to": ".*",
         "reflector.v1.k8s.emberstack.com/reflection-allowed": "true",
+        "kubed.appscode.com/sync": "",
+        "operator.1password.io/item-path": "vaults/v/items/i",
     }
     kept = {"vendor.example/note": "1"}
     obj = obj | {"metadata": {"name": "x", "annotations": denied | kept, "labels": denied | kept}}
     cleaned, note = _left_out(obj, trusted=trusted)
     assert cleaned["metadata"]["annotations"] == cleaned["metadata"]["labels"] == kept
     assert all(f"metadata.annotations.{key}" in note for key in denied)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kube-router.io/service.advertise.clusterip",
+        "ipam.antrea.io/ippools",
+        "danm.k8s.io/interfaces",
+        "egress.projectcalico.org/selector",
+        "cni.projectcalico.org/ipAddrs",
+        "sidecar.istio.io/userVolume",
+    ],
+)
+def test_no_service_or_pod_gets_networks_or_volumes_by_annotation(key: str) -> None:
+    """Not in a trusted Environment either; what only tunes a sidecar stays there."""
+    kept = {"sidecar.istio.io/proxyCPU": "100m"}
+    obj = written.make_object("v1", "Service", "x")
+    obj = obj | {"metadata": {"name": "x", "annotations": {key: "x"} | kept}}
+    cleaned, note = _left_out(obj, trusted=True)
+    assert cleaned["metadata"]["annotations"] == kept
+    assert f"metadata.annotations.{key}" in note
 
 
 def test_templates_of_claims_are_cleaned() -> None:
