@@ -21,6 +21,7 @@ from windlass.api.install.environment_objects import (
 from windlass.objects.names import Object
 
 # By kind alone, to recognize an allowed kind in an older API group.
+_GROUPS_WITHOUT_DOMAIN = frozenset(("", "apps", "autoscaling", "batch", "extensions", "policy"))
 _BY_NAME = {kind: allowed for (_, kind), allowed in ALLOWED_KINDS.items()}
 
 ROUTE_KINDS = frozenset(
@@ -68,8 +69,9 @@ def current_api_version(obj: Object) -> str:
     A kind of the same name in a group outside Kubernetes is another kind.
     """
     group, kind = group_kind(obj)
-    if not is_built_in(group):
+    if "." in group and not is_built_in(group):
         return ""
+    # A group without a dot cannot be a custom resource's: another one than Kubernetes' is a typo.
     allowed = ALLOWED_KINDS.get((group, kind)) or _BY_NAME.get(kind)
     current = allowed.gvr.api_version if allowed is not None else ""
     return current if current != obj.get("apiVersion") else ""
@@ -77,7 +79,7 @@ def current_api_version(obj: Object) -> str:
 
 def is_built_in(group: str) -> bool:
     """Whether Kubernetes itself defines the kinds of a group."""
-    return "." not in group or group.endswith(".k8s.io")
+    return group in _GROUPS_WITHOUT_DOMAIN or group.endswith(".k8s.io")
 
 
 def template_paths(obj: Object) -> tuple[tuple[str, ...], ...]:

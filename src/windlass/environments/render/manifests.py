@@ -149,7 +149,9 @@ def _unfold(document: JSON, where: str, remedy: str) -> Iterator[Object]:
         return
     if not _is_named(document):
         kind = document["kind"][:_MOST_KIND_CHARS]
-        raise RenderRefused("RenderFailed", f"{where}: {kind}: {_nameless_message(document)}")
+        raise RenderRefused(
+            "RenderFailed", f"{where}: {kind}: {_nameless_message(document, remedy)}"
+        )
     yield document
 
 
@@ -165,14 +167,14 @@ def _incomplete_message(where: str, remedy: str) -> str:
     return f"{where} is not a Kubernetes object: apiVersion and kind are required; {remedy}"
 
 
-def _nameless_message(document: Object) -> str:
+def _nameless_message(document: Object, remedy: str) -> str:
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and metadata.get("generateName"):
         return (
             "metadata.generateName is not supported, because every apply would create another "
             "object; set metadata.name instead"
         )
-    return "metadata.name is required"
+    return f"metadata.name is required; {remedy}"
 
 
 def _is_list(document: Object) -> bool:

@@ -92,6 +92,15 @@ def test_a_kind_of_a_chart_is_disabled_in_its_values() -> None:
         bundles.build_bundle(objects, TARGET, is_chart=True)
 
 
+def test_a_configuration_file_of_a_tool_is_no_built_in_kind() -> None:
+    """Its group has no domain, but is not one of Kubernetes; a typo in such a group is named."""
+    refusal = _refused(written.make_object("skaffold/v4beta6", "Config", "x"))
+    assert refusal.reason == "KindUnknown"
+    assert "kind Config (skaffold) is not supported" in str(refusal)
+    typo = _refused(written.make_object("app/v1", "Deployment", "x"))
+    assert "apiVersion app/v1 is not supported; rewrite the object for apps/v1" in str(typo)
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "Anything"])
 def test_a_kind_of_another_group_is_unknown(kind: str) -> None:
     """A kind counts with its group: the same kind in another group is another type."""

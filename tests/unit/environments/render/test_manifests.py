@@ -125,9 +125,8 @@ def test_generate_name_is_refused() -> None:
 )
 def test_an_object_without_a_name_is_refused(metadata: JSON) -> None:
     """An object that gets another name each time cannot be applied again."""
-    assert "all.yaml: ConfigMap: metadata.name is required" in _refused(
-        {**ONE, "metadata": metadata}
-    )
+    message = _refused({**ONE, "metadata": metadata})
+    assert "all.yaml: ConfigMap: metadata.name is required; fix the template" in message
 
 
 @pytest.mark.parametrize("items", [5, {"a": ONE}, "x", [None], [ONE, None]])
