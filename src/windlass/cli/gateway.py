@@ -217,8 +217,8 @@ def _print_interrupted(gateway: LocalGateway) -> None:
 
 
 def _print_note(text: str) -> None:
-    """Print a note to stderr."""
-    typer.echo(f"windlass: {text}", err=True)
+    """Print a note to stderr; it may quote files of the data directory."""
+    _print(f"windlass: {text}", err=True)
 
 
 async def _verify(to: Path, exclude: list[str], token_file: Path | None) -> FileDrift:
@@ -271,11 +271,11 @@ def _plan_text(planned: PlannedSync) -> str:
     return "\n".join(lines)
 
 
-def _print(text: str) -> None:
-    """Print a result with control characters escaped: its text comes from a repository."""
+def _print(text: str, *, err: bool = False) -> None:
+    """Print with control characters escaped: names may come from a repository or a gateway."""
     from windlass.base import redaction
 
-    typer.echo(redaction.visible(text))
+    typer.echo(redaction.visible(text), err=err)
 
 
 def _print_diff(gateway: LocalGateway, planned: PlannedSync) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.base.errors import Stalled, WindlassError
+from windlass.cli import gateway
 from windlass.cli.gateway_output import errors_with_flags, with_flags
 from windlass.gateways.agent import gateway_answers
 from windlass.gateways.agent.gateway_answers import GatewayAnswer
@@ -80,3 +81,9 @@ def test_errors_of_git_name_the_flag_to_check(error: GitError, message: str) -> 
         raise error
     assert caught.value.message.startswith(message)
     assert caught.value.message.count("--git-auth") == message.count("--git-auth")
+
+
+def test_notes_are_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """A note names the commit of a journal, which a gateway can write."""
+    gateway._print_note("the apply of \x1bc was interrupted")
+    assert capsys.readouterr().err == "windlass: the apply of \\u001bc was interrupted\n"
