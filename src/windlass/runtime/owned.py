@@ -9,7 +9,8 @@ reconcile that reads it would write again. So a write is remembered together wit
 cache had before it began; it counts as long as the cache still has those. Before, not after: the
 cache may receive our write, and what others make of it, sooner than we get the response. Of
 several writes in a row the newest counts, also while the cache shows an earlier one of them, or
-the version that a guarded write was computed from. A write that fails is not remembered.
+the version that a guarded write was computed from. A write that fails is not remembered, and
+neither is one during which the object left the cache: that may have been what it wrote.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class RecentWrites(Generic[P]):
         self._lookup = lookup
         # Writes that the cache may not show yet.
         self._written: dict[P, _Written] = {}
+        # Writes under way, at most one of a key: whether the object left the cache meanwhile.
+        self._under_way: dict[P, bool] = {}
 
     def newest(self, key: P) -> Object | None:
         """The object: our write where the cache has not changed since, else the cached one."""
@@ -70,7 +73,16 @@ class RecentWrites(Generic[P]):
         `base` is the version that the write is guarded by; the cache may get it only later.
         """
         cached, earlier = self._state_before(key)
-        obj = await write
+        self._under_way[key] = False
+        try:
+            obj = await write
+        finally:
+            has_left = self._under_way.pop(key)
+        if has_left:
+            # The cache had our write and its deletion sooner than we got the response: it would
+            # look like before, and the object would count as live for ever.
+            self._written.pop(key, None)
+            return obj
         # A write without effect returns the version of the one before: that is not an earlier one.
         earlier = earlier.union((base,) if base else ()) - {_resource_version(obj)}
         self._written[key] = _Written(obj, cached, earlier)
@@ -92,6 +104,8 @@ class RecentWrites(Generic[P]):
         An object that left the cache had been in it, so its absence is newer than our write.
         """
         written, cached = self._written.get(key), self._lookup(key)
+        if cached is None and key in self._under_way:
+            self._under_way[key] = True
         if written is not None and (cached is None or not written.is_newer_than(cached)):
             del self._written[key]
 

@@ -100,6 +100,28 @@ async def test_an_object_that_somebody_deleted_is_gone(second: int) -> None:
     assert not recent._written
 
 
+@pytest.mark.parametrize("writes", [1, 2])
+async def test_an_object_that_was_deleted_before_our_response_is_gone(writes: int) -> None:
+    """The cache got our write and its deletion first, so it looks as if nothing had happened."""
+    cache: dict[str, bytes] = {}
+    recent: RecentWrites[str] = RecentWrites(cache.get)
+
+    async def write(number: int) -> Object:
+        if number == writes:
+            cache["a"] = _version(number)
+            recent.cache_changed("a")
+            del cache["a"]
+            recent.cache_changed("a")
+        written: Object = orjson.loads(_version(number))
+        return written
+
+    for number in range(1, writes + 1):
+        await recent.written("a", write(number))
+    assert recent.newest("a") is None
+    assert not recent._written
+    assert not recent._under_way
+
+
 async def test_a_guarded_write_counts_while_the_cache_shows_its_base() -> None:
     """The cache was behind the version that the write was computed from."""
     cache = {"a": _version(1)}
