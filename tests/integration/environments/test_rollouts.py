@@ -172,9 +172,11 @@ async def _backdate_revision(tenant: EnvironmentHarness, namespace: str) -> None
 
 
 async def test_a_deleted_workload_is_created_again_without_a_failure(
-    tenant: EnvironmentHarness,
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is created again with DriftCorrected; an old revision is neither stuck nor Degraded."""
+    # On a slow machine a pod may be replaced more slowly than a user would accept.
+    monkeypatch.setattr(rollout, "REPLACING_SECONDS", 600.0)
     tenant.commit({"deploy/all.yaml": deployment()})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
@@ -320,15 +322,17 @@ async def test_the_revision_never_decreases(tenant: EnvironmentHarness) -> None:
         namespace = await tenant.environment_namespace()
         assert before["status"]["revision"] == 2
         await tenant.api.delete(NAMESPACES, namespace)
-        revisions: list[int] = []
+        old, revisions = before["status"]["namespaceUID"], [2]
 
-        async def recreated() -> Any:
-            environment = await tenant.get()
-            revisions.append(environment["status"]["revision"])
-            is_new = environment["status"]["namespaceUID"] != before["status"]["namespaceUID"]
-            return environment if is_new and len(set(revisions)) > 1 else None
+        async def recreated() -> bool:
+            status = (await tenant.get())["status"]
+            revisions.append(status["revision"])
+            return bool(status["namespaceUID"] != old)
 
-        recovered = await eventually(recreated, "a new namespace with a revision")
-        assert recovered["status"]["revision"] == 3
+        async def applied() -> bool:
+            return await recreated() and revisions[-1] == 3
+
+        await eventually(recreated, "a new namespace")
+        await eventually(applied, "the next revision")
         assert revisions == sorted(revisions)
         await tenant.wait_running()

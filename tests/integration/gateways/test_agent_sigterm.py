@@ -43,6 +43,7 @@ def _hold_until_stopping(
     command = (sys.executable, str(held_agent.__file__))
     harness.agent.starting = functools.partial(windlass_command.start_executable, command=command)
     harness.agent.start(HELD_AT=FAILPOINT, HELD_IN=str(directory), **environment)
+    eventually(lambda: harness.agent.probe("/healthz")[0] == 200, "the agent runs")
     eventually((directory / "reached").exists, "the execute phase")
     harness.agent.send(signal.SIGTERM)
     eventually((directory / "stopping").exists, "the signal received")

@@ -18,7 +18,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from tests.support.git.http_server import RunningGitServer, git_settings
-from tests.support.processes.polling import eventually
+from tests.support.processes.polling import DEADLINE_SECONDS, eventually
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import SystemClock
 from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
@@ -227,7 +227,9 @@ class Fleet:
         except NotFound:
             return None
 
-    async def wait_for(self, gvr: GVR, name: str, *, seconds: float = 20.0) -> dict[str, Any]:
+    async def wait_for(
+        self, gvr: GVR, name: str, *, seconds: float = DEADLINE_SECONDS
+    ) -> dict[str, Any]:
         obj = await eventually(
             lambda: self.find(gvr, name), f"{gvr.resource} {name}", seconds=seconds
         )
@@ -250,7 +252,7 @@ class Fleet:
         *,
         name: str = "site",
         message: str = "",
-        seconds: float = 20.0,
+        seconds: float = DEADLINE_SECONDS,
     ) -> dict[str, Any]:
         """The condition, once it has that reason and its message contains that text."""
 

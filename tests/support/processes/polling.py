@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+DEADLINE_SECONDS = 30.0
+"""How long a fact is awaited where nothing is known to take longer."""
 
 
 def pauses() -> Iterator[float]:
@@ -18,14 +20,18 @@ def pauses() -> Iterator[float]:
         yield pause
 
 
-async def eventually(poll: Callable[[], Awaitable[T]], what: str, *, seconds: float = 30.0) -> T:
+async def eventually(
+    poll: Callable[[], Awaitable[T]], what: str, *, seconds: float = DEADLINE_SECONDS
+) -> T:
     """The first true result of `poll`; fails with its last result after `seconds`."""
     last: Any = None
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as deadline:
             wait = pauses()
             while not (last := await poll()):  # noqa: ASYNC110 - others answer, without an event
                 await asyncio.sleep(next(wait))
             return last
     except TimeoutError:
+        if not deadline.expired():
+            raise  # of the poll itself
         raise AssertionError(f"not within {seconds:g} s: {what}; last answer {last!r}") from None
