@@ -164,6 +164,41 @@ def test_a_stateful_set_with_claims_can_be_applied_again(mirrored: MirroredNames
     mirrored.await_commit("[CREATE] apps/v1/statefulsets/more by user/alice")
 
 
+@pytest.mark.scenario("A46")
+def test_null_timestamps_in_atomic_values_can_be_applied_again(
+    mirrored: MirroredNamespace,
+) -> None:
+    """What Go clients leave in templates stays where a file without it would conflict."""
+    namespace, alice = mirrored.namespace, mirrored.user("alice")
+    template = {"metadata": {"creationTimestamp": None, "labels": {"a": "b"}}, "spec": {}}
+    widgets = CustomResource(custom_resource.unique_group())
+    node_sets = [{"name": "hot", "podTemplate": template}]
+    spec = {"nodeSets": node_sets, "podTemplate": template}
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "one", "namespace": namespace},
+        "revision": 1,
+        "data": {"spec": {"template": template}},
+    }
+    with custom_resource.installed_resource(admin_user(mirrored), widgets):
+        documents = [widgets.new_object(namespace, "one", spec=spec), revision]
+        text = yaml.safe_dump_all(documents)
+        alice.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+        mirrored.configured({"resources": ["widgets", "controllerrevisions"]})
+        eventually(lambda: len(mirrored.files()) == 2, "both files")
+        files = [yaml.safe_load(text) for text in mirrored.files().values()]
+        for document in files:
+            answer = admin_user(mirrored).send(
+                document, dryRun="All", fieldManager="again", force="false"
+            )
+            assert answer.ok, answer.text
+            assert _comparable(answer.object) == _live(mirrored, document)
+    (widget,) = (document for document in files if document["kind"] == widgets.kind)
+    assert widget["spec"]["nodeSets"] == node_sets
+    assert widget["spec"]["podTemplate"] == {"metadata": {"labels": {"a": "b"}}, "spec": {}}
+
+
 def _changes_nothing(mirrored: MirroredNamespace, document: dict[str, Any]) -> bool:
     """Whether a dry run gives back the live object; a controller may write it meanwhile."""
     before = _live(mirrored, document)

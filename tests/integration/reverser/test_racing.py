@@ -116,9 +116,9 @@ async def test_a_race_outside_of_our_folder_needs_no_new_plan(
     _backlog(several_authors, folder, 20)
     planned, plan = count(), several_authors.worker._publisher.plan
 
-    async def counted_plan(batches: Any) -> Any:
+    async def counted_plan(*planning: Any) -> Any:
         next(planned)
-        return await plan(batches)
+        return await plan(*planning)
 
     monkeypatch.setattr(several_authors.worker._publisher, "plan", counted_plan)
     _push_during(several_authors, monkeypatch, longest=5, theirs=theirs)
@@ -126,6 +126,30 @@ async def test_a_race_outside_of_our_folder_needs_no_new_plan(
     assert len(_pushed_commits(several_authors)) == 20
     assert next(planned) == 1
     assert beside.index.keys() == {theirs} & {"beside/note"}
+
+
+async def test_a_backlog_is_pushed_beside_a_writer_faster_than_a_long_plan(
+    several_authors: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-7: in a large folder a plan takes longer than a push: plans get shorter with pushes."""
+    folder = await several_authors.open_folder(window_seconds=0.0)
+    subjects = _backlog(several_authors, folder, 60)
+    numbers, plan = count(1), several_authors.worker._publisher.plan
+
+    async def plan_during_foreign_pushes(*planning: Any) -> Any:
+        planned = await plan(*planning)
+        if len(planned.steps) > 8:
+            number = next(numbers)
+            assert number < _MANY_RACES, f"still {len(planned.steps)} commits in one plan"
+            commit_files(several_authors.repository, {f"{BASE}/README.md": f"{number}\n"})
+        return planned
+
+    monkeypatch.setattr(several_authors.worker._publisher, "plan", plan_during_foreign_pushes)
+    await several_authors.write_group()
+    assert several_authors.group.error is None
+    assert several_authors.group.unacknowledged_commits == 0
+    assert folder.pending == 0
+    assert [row.partition("|")[2] for row in _pushed_commits(several_authors)] == subjects
 
 
 async def test_a_race_within_our_folder_is_planned_again(

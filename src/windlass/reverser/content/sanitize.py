@@ -7,9 +7,11 @@ custom kind called Service is not the core Service.
 
 `creationTimestamp: null` is also removed from the metadata of embedded templates: whether it is
 served depends on the version of the API server, never on what a user applied. A template is what
-lies below a key named `template`, `jobTemplate`, `volumeClaimTemplates` and the like, and the
-`spec` of a kind named `...Template`. Objects without that text are recognized at the speed of the
-JSON encoder and not walked.
+lies below a key named `template`, `jobTemplate` and the like, and the `spec` of a kind named
+`...Template`. What is one value to server-side apply stays whole: the data of a ControllerRevision,
+and every list, `volumeClaimTemplates` included, because nothing in an object tells which of its
+lists are atomic. Objects without that text are recognized at the speed of the JSON encoder and not
+walked.
 
 Pure.
 """
@@ -114,14 +116,16 @@ def _without_bookkeeping(pairs: JSON, server_keys: frozenset[str]) -> Object | N
 
 _TIMESTAMP_FIELD = "creationTimestamp"
 _TIMESTAMP_MARKER = b'"creationTimestamp":null'
+_CONTROLLER_REVISION = ("apps", "ControllerRevision")
 
 
 def strip_template_timestamps(type_: tuple[str, str], result: Object) -> None:
     """Remove `creationTimestamp: null` from embedded templates.
 
-    Changes the top level of `result` in place; maps and lists below are copied where they change.
+    Changes the top level of `result` in place; maps below are copied where they change.
     """
-    if not _may_contain_timestamp(result):
+    # The data of a ControllerRevision is one value to server-side apply, and immutable.
+    if type_ == _CONTROLLER_REVISION or not _may_contain_timestamp(result):
         return
     is_template_kind = type_[1].endswith("Template")
     for key, value in result.items():
@@ -139,15 +143,13 @@ def _may_contain_timestamp(result: Object) -> bool:
 
 
 def _is_template(key: str) -> bool:
-    return key.endswith(("emplate", "emplates"))
+    return key.endswith("emplate")
 
 
 def _strip_node(node: JSON, is_template: bool) -> JSON:
     """`node` itself where nothing changes below it, else a copy."""
-    if isinstance(node, list):
-        items = [_strip_node(item, is_template) for item in node]
-        return items if any(new is not old for new, old in zip(items, node, strict=True)) else node
     if not isinstance(node, dict):
+        # An atomic list that lacked a part of an item would conflict with its owner.
         return node
     stripped = {key: _strip_node(value, _is_template(key)) for key, value in node.items()}
     metadata = stripped.get("metadata")

@@ -42,7 +42,6 @@ from windlass.reverser.publish.folder import Folder, PendingWindow, WriteTarget
 from windlass.reverser.publish.folder_loader import FolderLoader
 from windlass.reverser.publish.publisher import (
     BuiltCommits,
-    CommitStep,
     FolderBatch,
     Publisher,
     PublishPlan,
@@ -363,11 +362,12 @@ class BranchWorker:
         while windows:
             batches = [await self._build_batch(folder, window) for folder, window in windows]
             await self._hooks.await_records(max(window.observed_at for _, window in windows))
-            plan = await self._publisher.plan(batches)
+            # What the next push does not carry may have to be planned again before it is due.
+            plan = await self._publisher.plan(batches, stride.commits)
             windows[:] = [
                 (folder, window.without_content(plan.blobs)) for folder, window in windows
             ]
-            next_stride = await self._push_all(group, windows, plan.steps, stride)
+            next_stride = await self._push_all(group, windows, plan, stride)
             if next_stride is None:
                 self._settle_folders([folder for folder, _ in windows], plan)
                 windows.clear()
@@ -395,23 +395,24 @@ class BranchWorker:
         self,
         group: WriterGroup,
         windows: list[FolderWindow],
-        steps: tuple[CommitStep, ...],
+        plan: PublishPlan,
         stride: cadence.PushStride,
     ) -> cadence.PushStride | None:
-        """Push all of `steps`; the next stride if what is left in `windows` needs a new plan.
+        """Push all of `plan`; the next stride if what is left in `windows` needs a new plan.
 
         Against writers who push all the time a long series of commits never lands at once, so
         each push after a lost race carries fewer, and after a success more.
         """
-        progress = PushWindows(windows)
+        progress, steps = PushWindows(windows), plan.steps
         while steps:
-            group.unacknowledged_commits = len(steps)
+            group.unacknowledged_commits = len(steps) + plan.later
             target = windows[0][0].target
             built = await self._publisher.build(steps[: stride.commits])
             moved = await self._pusher.push(target, built)
             if moved is None:
                 stride, steps = stride.after_push(), steps[len(built.steps) :]
-                self._acknowledge(group, built, progress.record_push(built, complete=not steps))
+                complete = not steps and not plan.later
+                self._acknowledge(group, built, progress.record_push(built, complete=complete))
                 windows[:] = progress.remaining
                 await self._pusher.trim_memory(built)
             else:
@@ -422,6 +423,8 @@ class BranchWorker:
             # A folder was closed or detached while the push was under way.
             if not all(self._may_write(folder) for folder, _ in windows):
                 return stride
+        if plan.later:
+            return stride
         group.unacknowledged_commits = 0
         return None
 

@@ -56,7 +56,7 @@ class PushStride:
 
     def after_push(self) -> PushStride:
         """Four times as many commits."""
-        return PushStride(self.commits * 4)
+        return PushStride(min(4 * self.commits, sys.maxsize))
 
 
 def adaptive_cadence(

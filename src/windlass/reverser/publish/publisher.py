@@ -4,7 +4,8 @@ The branch worker calls the two steps:
 
 | Step | Writes into the store | Repeated when |
 |---|---|---|
-| plan | commits, their blobs, the tree of the folder after each | a folder differs on a new tip |
+| plan | commits, their blobs, the tree of the folder after each | a folder differs on a new tip, \
+or the commits that it was limited to are pushed |
 | build | the trees above the folders, and the commits | the tip moved |
 
 So a tip that another writer moved without a change of our folders costs neither a plan nor a
@@ -29,6 +30,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, islice
 
 from windlass.base import failpoint
 from windlass.base.clock import Clock
@@ -93,6 +95,8 @@ class PublishPlan:
     skipped: tuple[tuple[Identity, SkipReason], ...]
     retained: tuple[tuple[Folder, frozenset[str]], ...] = ()
     """Per folder the paths that should be removed and that its prune mode keeps."""
+    later: int = 0
+    """How many commits follow the steps; they are planned again once those are pushed."""
 
     @property
     def blobs(self) -> frozenset[str]:
@@ -175,10 +179,10 @@ class Publisher:
         self.judge = judge
         self._clock = clock
 
-    async def plan(self, batches: list[FolderBatch]) -> PublishPlan:
-        """The commits of `batches`, as trees of their folders on the current base."""
+    async def plan(self, batches: list[FolderBatch], commits: int) -> PublishPlan:
+        """The first `commits` of `batches`, as trees of their folders on the current base."""
         judged = [(batch, judge_window(batch.window, self.judge)) for batch in batches]
-        return await asyncio.to_thread(self._write_trees, judged)
+        return await asyncio.to_thread(self._write_trees, judged, commits)
 
     async def build(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
         """Commits of `steps` on the current base; its folders must be those of the plan."""
@@ -197,19 +201,20 @@ class Publisher:
         await asyncio.to_thread(self._branch.store.write_objects, content)
         folder.drop_content(content.keys())
 
-    def _write_trees(self, judged: list[tuple[FolderBatch, Verdicts]]) -> PublishPlan:
+    def _write_trees(self, judged: list[tuple[FolderBatch, Verdicts]], commits: int) -> PublishPlan:
         """Put blobs and folder trees into the store; runs in a thread."""
         editor = trees.TreeEditor(self._branch.store)
-        steps: list[CommitStep] = []
-        skipped: list[tuple[Identity, SkipReason]] = []
-        retained: list[tuple[Folder, frozenset[str]]] = []
-        for batch, verdicts in judged:
-            plan = _plan_batch(batch, verdicts, self._limits)
-            steps += self._steps(editor, batch, plan)
-            skipped += plan.skipped
-            retained.append((batch.folder, plan.retained))
+        plans = [(batch, _plan_batch(batch, verdicts, self._limits)) for batch, verdicts in judged]
+        # Trees cost most, in a large flat folder seconds for a hundred: only those that are pushed.
+        every_step = chain.from_iterable(self._steps(editor, batch, plan) for batch, plan in plans)
+        steps = tuple(islice(every_step, commits))
         editor.write()
-        return PublishPlan(tuple(steps), tuple(skipped), tuple(retained))
+        return PublishPlan(
+            steps,
+            tuple(skip for _, plan in plans for skip in plan.skipped),
+            tuple((batch.folder, plan.retained) for batch, plan in plans),
+            sum(len(plan.commits) for _, plan in plans) - len(steps),
+        )
 
     def _steps(
         self, editor: TreeEditor, batch: FolderBatch, plan: CommitPlan
