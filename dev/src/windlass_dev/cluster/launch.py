@@ -33,6 +33,8 @@ READY_SECONDS = 180.0
 _POLL_SECONDS = 0.05
 _PORT_SECONDS = 5.0
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+_UNUSED_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
+"""Deleted before a controller manager starts: where it exists, this one has created it."""
 
 
 def log_file(directory: Path, component: str) -> Path:
@@ -98,7 +100,10 @@ def ensure_running(state: ClusterState, component: str, directory: Path) -> Clus
     if is_running(state, component, directory):
         return state
     # An `up` that was killed between start and record left a process that no state names.
-    return start(stop(state, component, directory), component, directory)
+    state = stop(state, component, directory)
+    if component == components.CONTROLLER_MANAGER:
+        _api_probe(state, directory).request(_UNUSED_ACCOUNT, method="DELETE")
+    return start(state, component, directory)
 
 
 def stop(state: ClusterState, component: str, directory: Path) -> ClusterState:
@@ -150,13 +155,19 @@ def _readiness_check(state: ClusterState, component: str, directory: Path) -> Ca
     if component == components.PROXY and state.node:
         address = f"{Slot(state.node.slot).node_address}:{state.ports[component]}"
         return lambda: http_probe.get(f"http://{address}", "/healthz").ok
-    api = http_probe.ApiProbe(components.server_url(state), directory / "pki")
+    api = _api_probe(state, directory)
     if component == components.KUBELET and state.node:
         address = Slot(state.node.slot).node_address
         return lambda: _kubelet_is_ready(state, api, address)
-    # The controller manager is ready when it has created the default service account.
-    path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
-    return lambda: api.request(path).ok
+    if component == components.API_SERVER:
+        return lambda: api.request("/readyz").ok
+    # The controller manager shows no readiness of its own, only what it does; the account in
+    # the default namespace may be the work of its predecessor.
+    return lambda: api.request(_UNUSED_ACCOUNT).ok and api.request(_DEFAULT_ACCOUNT).ok
+
+
+def _api_probe(state: ClusterState, directory: Path) -> http_probe.ApiProbe:
+    return http_probe.ApiProbe(components.server_url(state), directory / "pki")
 
 
 def _scheduler_is_listening(state: ClusterState, directory: Path) -> bool:
@@ -208,7 +219,7 @@ def _describe_node_problem(state: ClusterState, component: str, directory: Path)
     """Why the node is not Ready, as its condition reports; empty for other components."""
     if component != components.KUBELET:
         return ""
-    api = http_probe.ApiProbe(components.server_url(state), directory / "pki")
+    api = _api_probe(state, directory)
     return f": {redactor.clean(http_probe.node_problem(api, state.name), limit=600)}"
 
 
