@@ -36,19 +36,15 @@ from windlass.environments.bundle.hooks import HookPhase
 from windlass.environments.deletion import EnvironmentDeletion
 from windlass.environments.inventory import ReleaseRevision
 from windlass.environments.isolation import trust
-from windlass.environments.isolation.desired_isolation import DesiredIsolation, IsolationRefused
-from windlass.environments.isolation.isolation_writer import (
-    IsolationResult,
-    IsolationSpec,
-    IsolationWriter,
-)
+from windlass.environments.isolation.isolation_step import IsolationStep
+from windlass.environments.isolation.isolation_writer import IsolationSpec, IsolationWriter
 from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.environments.isolation.trust import UntrustedPolicy
-from windlass.environments.memory import ContentMemory, EnvironmentMemory
+from windlass.environments.memory import EnvironmentMemory
 from windlass.environments.metrics import ReconcileMetrics, parse_time
 from windlass.environments.namespace.namespace_manager import NamespaceManager
 from windlass.environments.phase import PhaseContext
-from windlass.environments.preconditions import EnvironmentContext
+from windlass.environments.preconditions import EnvironmentContext, UnknownProject
 from windlass.environments.render.renderer import REFUSALS, BundleRenderer
 from windlass.environments.resource_cache import ResourceCache, environment_identity
 from windlass.environments.source.commits import CommitResolver
@@ -73,11 +69,6 @@ _WRITE_SLOTS = 2
 
 _SETTLING_SECONDS = 1.0
 """When to reconcile again while a changed quota takes effect."""
-
-_NOT_ENFORCED = (
-    "network policies are not enforced in this cluster "
-    "(--environments-network-enforcement=absent), so pods are not isolated"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +140,9 @@ class EnvironmentReconciler:
         self._write_slots = WriteSlots(_WRITE_SLOTS)
         # What is remembered of each Environment, until it is gone.
         self._memories: defaultdict[Key, EnvironmentMemory] = defaultdict(EnvironmentMemory)
-        self._desired_isolation = DesiredIsolation(settings.network, settings.untrusted)
+        self._isolation = IsolationStep(
+            services.isolation, settings.network, settings.untrusted, on_correction
+        )
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one Environment to its desired state, or as far as it gets; log and count it."""
@@ -180,14 +173,16 @@ class EnvironmentReconciler:
         )
         if isinstance(context, Outcome):
             return context
+        if isinstance(context, UnknownProject):
+            return await self._isolate_without_project(key, context)
         if not finalizer.has_finalizer(obj, environment.FINALIZER):
             return await self._add_finalizer(obj)
         if context.is_new:
             return _initializing_outcome()
         report = await self._run_steps(context)
-        if report.is_settling and environment_status.is_isolated(context.status):
+        if report.is_settling and environment_status.was_isolated(context.status):
             # A changed quota takes some milliseconds to count. Reporting that would make
-            # PoliciesReady flap, so the status stays as it is.
+            # PoliciesReady and Ready flap, so the status stays as it is.
             return Outcome.postponed(_SETTLING_SECONDS)
         if context.blocked is not None:
             return environment_status.add_conditions(context.blocked, report)
@@ -220,7 +215,7 @@ class EnvironmentReconciler:
         )
         # Without a usable Project nothing is applied, but what runs stays isolated.
         for priority, steps in stages if context.blocked is None else stages[:1]:
-            async with self._write_slot(context, priority):
+            async with self._write_slot(context.status, priority):
                 for run_step in steps:
                     run.report = await run_step(run)
                     if run.report.results[-1][1].ends_run:
@@ -228,12 +223,24 @@ class EnvironmentReconciler:
         return run.report
 
     def _write_slot(
-        self, context: EnvironmentContext, priority: SlotPriority | None
+        self, status: Object, priority: SlotPriority | None
     ) -> AbstractAsyncContextManager[None]:
         if priority is None:
             return nullcontext()
-        serves = bool(context.status.get("serving"))
+        serves = bool(status.get("serving"))
         return self._write_slots.acquire(SlotPriority.SERVING if serves else priority)
+
+    async def _isolate_without_project(self, key: Key, unknown: UnknownProject) -> Outcome:
+        """Restore what of an isolation needs no Project, in the namespace as it is."""
+        identity = environment_identity(unknown.object)
+        live = self._services.namespaces.find_active(identity, unknown.owner.uid)
+        if live is None:
+            return unknown.blocked
+        memory = self._memories[key].content_of(live["metadata"]["uid"]).isolation
+        async with self._write_slot(unknown.object["status"], SlotPriority.BEGINNING):
+            result = await self._isolation.run_without_project(unknown, live, memory)
+        report = ReconcileReport((("policies", result),))
+        return environment_status.add_conditions(unknown.blocked, report)
 
     async def _ensure_namespace(self, run: Run) -> ReconcileReport:
         """Step namespace: it exists and carries the Environment's uid."""
@@ -250,8 +257,7 @@ class EnvironmentReconciler:
         for correction in ensured.corrections:
             self._on_correction(context.object, correction)
         namespace, uid = ensured.live["metadata"]["name"], ensured.live["metadata"]["uid"]
-        if memory.content.namespace_uid != uid:
-            memory.content = ContentMemory(uid)
+        memory.content_of(uid)
         report = replace(report, namespace=namespace, namespace_uid=uid)
         return _with_revision(
             report, context, self._services.applier.release_state(namespace).revision
@@ -259,38 +265,10 @@ class EnvironmentReconciler:
 
     async def _isolate(self, run: Run) -> ReconcileReport:
         """Step policies: everything that isolates, before anything runs inside."""
-        context, memory, report = run.context, run.memory, run.report
-        try:
-            memory.isolation = self._desired_isolation.compute(context, memory.isolation)
-        except IsolationRefused as error:
-            return await self._refuse_isolation(run, error)
-        run.isolation = memory.isolation.spec
-        isolated = await self._ensure_isolation(run, run.isolation)
-        report = replace(report, is_settling=isolated.is_settling)
-        result = isolated.result
-        if not result.ends_run and not self._settings.network.is_enforced:
-            result = step.with_warning(result, _NOT_ENFORCED)
-        return _add_result(report, "policies", result)
-
-    async def _ensure_isolation(self, run: Run, isolation: IsolationSpec) -> IsolationResult:
-        isolated = await self._services.isolation.ensure(
-            run.report.namespace, run.context.owner, isolation, run.memory.content.isolation
-        )
-        for correction in isolated.corrections:
-            self._on_correction(run.context.object, correction)
-        return isolated
-
-    async def _refuse_isolation(self, run: Run, error: IsolationRefused) -> ReconcileReport:
-        """Report a refusal, and maintain the last isolation: what runs inside stays isolated."""
-        kept = self._desired_isolation.fall_back(run.context, run.memory.isolation)
-        run.memory.isolation = kept
-        isolated = (await self._ensure_isolation(run, kept.spec)).result
-        refused = replace(
-            step.failed(phase.POLICIES, error.reason, str(error)),
-            requeue_after=isolated.requeue_after,
-            retry=isolated.retry,
-        )
-        return _add_result(run.report, "policies", refused)
+        namespace, memory = run.report.namespace, run.memory
+        run.isolation, isolated = await self._isolation.run(run.context, namespace, memory)
+        report = replace(run.report, is_settling=isolated.is_settling)
+        return _add_result(report, "policies", isolated.result)
 
     def _pod_security(self, context: EnvironmentContext) -> PodSecurity:
         return trust.pod_security(context.project, context.environment, self._settings.untrusted)

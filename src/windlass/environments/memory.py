@@ -36,3 +36,9 @@ class EnvironmentMemory:
     isolation: ComputedIsolation | None = None
     # Of the namespace that was there in the last reconcile.
     content: ContentMemory = field(default_factory=lambda: ContentMemory(""))
+
+    def content_of(self, namespace_uid: str) -> ContentMemory:
+        """What is remembered of this namespace; of another one it is forgotten."""
+        if self.content.namespace_uid != namespace_uid:
+            self.content = ContentMemory(namespace_uid)
+        return self.content

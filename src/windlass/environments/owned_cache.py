@@ -114,12 +114,19 @@ class OwnedCache:
         return obj
 
     async def await_deletion(
-        self, gvr: GVR, namespace: str, name: str, delete: Awaitable[None]
+        self, gvr: GVR, namespace: str, name: str, delete: Awaitable[object]
     ) -> None:
         """Await `delete`; from then on `get` returns None until the informer shows a change."""
         ref = (gvr, Key(namespace, name))
         await self._recent.deleted(ref, delete)
         self._parsed.pop(ref, None)
+
+    async def await_termination(self, gvr: GVR, name: str, delete: Awaitable[Object]) -> Object:
+        """Await `delete` of what finalizers keep; `get` returns its answer like that of a write."""
+        # What the informer does not have never leaves it, and would terminate forever.
+        if self._cached((gvr, Key("", name))) is None:
+            return await delete
+        return await self.await_write(gvr, "", name, delete)
 
     def _cached(self, ref: tuple[GVR, Key]) -> bytes | None:
         gvr, key = ref

@@ -21,6 +21,7 @@ NAMESPACE = "catalyst.dev/environment-namespace"
 NAME = "catalyst.dev/environment-name"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 TEAM = "catalyst.dev/team"
+BRANCH = "catalyst.dev/branch"
 
 OPERATOR_PREFIXES = ("catalyst.dev/", "windlass.dev/", "pod-security.")
 """Prefixes of labels and annotations that only the operator sets."""
@@ -75,7 +76,7 @@ class Ownership:
         return {
             **self.pod_labels,
             TEAM: label_value(self.team or self.namespace),
-            **({"catalyst.dev/branch": branch} if branch else {}),
+            **({BRANCH: branch} if branch else {}),
         }
 
 

@@ -177,6 +177,11 @@ def phase_for_ready(phase: str, *, ready: str, stalled: bool, deleting: bool) ->
     return "Deploying" if phase else "Pending"
 
 
+def unchecked_policies(reason: str, cause: str) -> Condition:
+    """PoliciesReady of a namespace whose isolation is not checked; no phase follows from it."""
+    return Condition(POLICIES, "Unknown", reason, f"not checked: {cause}")
+
+
 def is_terminal(row: Condition, *, was_ready: bool) -> bool:
     """Whether a condition carries a reason that only a change of inputs can resolve."""
     if row.status == "True" or row.reason not in TERMINAL_REASONS.get(row.type, frozenset()):

@@ -13,7 +13,9 @@
 What already serves keeps phase and Ready: it continues to serve. An Environment that is suspended
 is not modified. One that has a namespace stays isolated until it is deleted itself, also while its
 Project is being deleted or is not usable: then by the Project as it last was. After a restart that
-is not known, and PoliciesReady becomes Unknown.
+is not known, and only what needs no Project is maintained. Whenever the isolation of a namespace
+is not checked as a whole, PoliciesReady is Unknown with the reason in the table; phase and Ready do
+not follow from it.
 
 Called by `environment_reconciler` at the start of each reconcile.
 """
@@ -77,6 +79,17 @@ class EnvironmentContext:
         return spec.select_template(self.project, self.environment).type
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownProject:
+    """An Environment with a namespace whose Project is not usable and was not since the start."""
+
+    environment: Environment
+    object: Object  # the same Environment as it is stored, status included
+    owner: Ownership  # without the branch if it is the Project's
+    blocked: Outcome  # what to report
+    unchecked: Condition  # PoliciesReady
+
+
 def check(
     cache: ResourceCache,
     key: Key,
@@ -84,15 +97,16 @@ def check(
     *,
     last_project: Project | None,
     suspended: bool,
-) -> EnvironmentContext | Outcome:
-    """The context to reconcile, or the outcome that blocks it.
+) -> EnvironmentContext | UnknownProject | Outcome:
+    """The context to reconcile, what is known of it without its Project, or what blocks it.
 
     `last_project` is the Project of the last reconcile; `suspended` is the operator's.
     """
     try:
         environment = Environment.from_object(obj)
     except Stalled as error:
-        return _invalid_outcome(error)
+        has_namespace = bool((obj.get("status") or {}).get("namespace"))
+        return _invalid_outcome(error, has_namespace=has_namespace)
     if suspended:
         return _suspended_outcome(environment, "Suspended", OPERATOR_SUSPENDED)
     if environment.spec.suspend:
@@ -111,10 +125,10 @@ def check(
         if not environment.status.namespace:
             return blocked
         if last_project is None:
-            unknown = Condition(
-                phase.POLICIES, "Unknown", "ProjectNotFound", f"not checked: {text}"
-            )
-            return replace(blocked, conditions=(unknown,))
+            unknown = phase.unchecked_policies("ProjectNotFound", text)
+            blocked = replace(blocked, conditions=(unknown,))
+            owner = _ownership(environment, None, team)
+            return UnknownProject(environment, obj, owner, blocked, unknown)
         owner = _ownership(environment, last_project, team)
         return EnvironmentContext(environment, obj, last_project, owner, blocked)
     if project.spec.suspend:
@@ -129,17 +143,17 @@ def check(
     return EnvironmentContext(environment, obj, project, _ownership(environment, project, team))
 
 
-def _ownership(environment: Environment, project: Project, team: str) -> Ownership:
+def _ownership(environment: Environment, project: Project | None, team: str) -> Ownership:
     """Ownership labels of the Environment; the branch is that of its first source."""
     sources = environment.spec.sources or ()
     branch = sources[0].branch if sources else ""
-    if not branch and project.spec.sources:
+    if not branch and project is not None and project.spec.sources:
         branch = project.spec.sources[0].branch
     return Ownership(
         uid=environment.metadata.uid,
         namespace=environment.metadata.namespace,
         name=environment.metadata.name,
-        project=project.metadata.name,
+        project=environment.spec.project_ref.name,
         branch=branch,
         team=team,
     )
@@ -162,9 +176,18 @@ def _suspended_outcome(environment: Environment, reason: str, text: str) -> Outc
     waits = environment.status.serving is None and reason == "ProjectSuspended"
     if waits or environment.status.phase is None:
         fields["phase"] = "Pending"
-    return Outcome(Verdict(None, reason, text), fields=fields)
+    unchecked = _unchecked(reason, text) if environment.status.namespace else ()
+    return Outcome(Verdict(None, reason, text), conditions=unchecked, fields=fields)
 
 
-def _invalid_outcome(error: Stalled) -> Outcome:
-    fields = {"phase": "Failed", "message": error.message[:1024]}
-    return Outcome(Verdict("False", error.reason, error.message), stalled=True, fields=fields)
+def _invalid_outcome(error: Stalled, *, has_namespace: bool) -> Outcome:
+    return Outcome(
+        Verdict("False", error.reason, error.message),
+        stalled=True,
+        conditions=_unchecked(error.reason, error.message) if has_namespace else (),
+        fields={"phase": "Failed", "message": error.message[:1024]},
+    )
+
+
+def _unchecked(reason: str, text: str) -> tuple[Condition, ...]:
+    return (phase.unchecked_policies(reason, text),)

@@ -117,7 +117,7 @@ def build_outcome(report: ReconcileReport, status: Object, now: datetime) -> Out
         ready,
         stalled=derived.stalled,
         reconciling=derived.reconciling,
-        conditions=tuple(_observed_conditions(report).values()),
+        conditions=tuple(_observed_conditions(report, status).values()),
         fields={
             "phase": derived.phase,
             "message": _message(derived, report, status),
@@ -140,7 +140,7 @@ def add_conditions(blocked: Outcome, report: ReconcileReport) -> Outcome:
     last = report.results[-1][1]
     return replace(
         blocked,
-        conditions=tuple(result.condition for _, result in report.results),
+        conditions=(*(result.condition for _, result in report.results), *_unchecked(report)),
         requeue_after=_requeue_seconds(last, None),
         backoff=last.retry,
     )
@@ -165,17 +165,16 @@ def complete_outcome(environment: Object, outcome: Outcome) -> Outcome:
     return replace(outcome, fields={"message": text, **outcome.fields, "phase": agreed})
 
 
-def is_isolated(status: Object) -> bool:
-    """Whether PoliciesReady of a status is True."""
-    return any(
-        row.type == phase.POLICIES and row.status == "True" for row in status_conditions(status)
-    )
+def was_isolated(status: Object) -> bool:
+    """Whether PoliciesReady of a status is True, or Ready is and the isolation was not checked."""
+    types = {row.type for row in status_conditions(status) if row.status == "True"}
+    return not types.isdisjoint((phase.POLICIES, READY))
 
 
 def _all_conditions(report: ReconcileReport, status: Object) -> dict[str, Condition]:
     """The conditions of the status, overridden by those of this reconcile."""
     reported = {row.type: _current_condition(row, report) for row in status_conditions(status)}
-    return {**reported, **_observed_conditions(report)}
+    return {**reported, **_observed_conditions(report, status)}
 
 
 def _current_condition(row: Condition, report: ReconcileReport) -> Condition:
@@ -185,16 +184,26 @@ def _current_condition(row: Condition, report: ReconcileReport) -> Condition:
     return replace(row, status="Unknown", reason="Progressing")
 
 
-def _observed_conditions(report: ReconcileReport) -> dict[str, Condition]:
+def _observed_conditions(report: ReconcileReport, status: Object) -> dict[str, Condition]:
     """The conditions of this reconcile; of several results for one, the last."""
     observed = {result.condition.type: result.condition for _, result in report.results}
     conditions = {phase.SECRETS: _NO_SECRETS, **observed}
+    if status.get("namespace"):
+        conditions |= {row.type: row for row in _unchecked(report)}
     if report.unsupported is not None:
         # Only a rendered bundle shows whether it contains routes.
         conditions[phase.INGRESS] = (
             _routes_condition(report.routes) if report.routes else _NOT_EXPOSED
         )
     return conditions
+
+
+def _unchecked(report: ReconcileReport) -> tuple[Condition, ...]:
+    """PoliciesReady if the namespace could not be used, so that nothing inside was checked."""
+    name, last = report.results[-1] if report.results else ("", None)
+    if last is None or name != "namespace" or not last.ends_run:
+        return ()
+    return (phase.unchecked_policies(last.condition.reason, last.condition.message),)
 
 
 def _routes_condition(routes: tuple[str, ...]) -> Condition:

@@ -34,11 +34,16 @@ def success(kind: str, reason: str, message: str) -> StepResult:
     return StepResult(Condition(kind, "True", reason, message))
 
 
+def with_note(result: StepResult, note: str) -> StepResult:
+    """`result` with `note` added to its message, unless it is empty."""
+    row = result.condition
+    text = f"{row.message}; {note}" if note else row.message
+    return replace(result, condition=replace(row, message=text))
+
+
 def with_warning(result: StepResult, warning: str) -> StepResult:
     """`result` with `warning` added to its message."""
-    row = result.condition
-    text = f"{row.message}; {warning}"
-    return replace(result, condition=replace(row, message=text), warning=warning)
+    return replace(with_note(result, warning), warning=warning)
 
 
 def waiting(kind: str, reason: str, message: str, *, after: float | None = None) -> StepResult:

@@ -260,8 +260,11 @@ class Api:
         uid: str = "",
         resource_version: str = "",
         propagation: str = "",
-    ) -> None:
-        """Delete an object; another uid or version than given is a Conflict."""
+    ) -> Object:
+        """Delete an object; another uid or version than given is a Conflict.
+
+        The answer is the object while finalizers keep it, else it or a Status.
+        """
         expected = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {field: value for field, value in expected.items() if value}
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -269,7 +272,7 @@ class Api:
             options["preconditions"] = preconditions
         if propagation:
             options["propagationPolicy"] = propagation
-        await self._write("DELETE", object_path(gvr, name, namespace), options, _JSON, {})
+        return await self._write("DELETE", object_path(gvr, name, namespace), options, _JSON, {})
 
     async def text(self, path: str) -> str:
         """The text at a path that is not an object, such as /readyz."""

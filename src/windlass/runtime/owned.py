@@ -88,7 +88,7 @@ class RecentWrites(Generic[P]):
         self._written[key] = _Written(obj, cached, earlier)
         return obj
 
-    async def deleted(self, key: P, delete: Awaitable[None]) -> None:
+    async def deleted(self, key: P, delete: Awaitable[object]) -> None:
         """Await `delete`; from then on the object counts as gone until the cache changes."""
         before = self._state_before(key)
         await delete

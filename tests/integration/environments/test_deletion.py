@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import orjson
 import pytest
 
 from tests.support.environments.environment_harness import (
@@ -17,7 +18,16 @@ from tests.support.environments.environment_harness import (
     RecordedRequest,
 )
 from tests.support.processes.polling import eventually
+from windlass.environments import owned_objects
+from windlass.environments.namespace.namespace_manager import NamespaceManager
+from windlass.environments.namespace.naming import NamingRules
+from windlass.environments.owned_cache import OwnedCache
+from windlass.environments.ownership import Ownership
+from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, NotFound, Unavailable
+from windlass.kube.reflector import Observed
+from windlass.runtime.informer_registry import InformerRegistry
+from windlass.runtime.owned import OwnedObjects
 
 pytestmark = pytest.mark.cluster
 
@@ -190,6 +200,64 @@ async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: EnvironmentH
         await eventually(named, "the finalizer is named")
         await tenant.patch(NAMESPACES, namespace, {"metadata": {"finalizers": None}})
         await tenant.wait_deleted(ENVIRONMENTS, "one", tenant.namespace)
+
+
+class _LateWatch:
+    """The operator's manager of namespaces, whose cache has only what a test puts into it."""
+
+    def __init__(self, tenant: EnvironmentHarness) -> None:
+        api = Api(tenant.connection)
+        cache = OwnedCache(InformerRegistry(None), lambda _: None)  # type: ignore[arg-type]
+        self._informer = cache._informers[NAMESPACES]
+        self.namespaces = NamespaceManager(
+            api, cache, OwnedObjects(api, "test"), NamingRules(), field_manager="test"
+        )
+
+    def deliver(self, change: Literal["ADDED", "DELETED"], namespace: Any) -> None:
+        self._informer.apply(Observed(change, orjson.dumps(namespace), False))
+
+
+async def _create_held_namespace(tenant: EnvironmentHarness) -> Any:
+    """A namespace of the Environment with uid `uid-e`, which a finalizer keeps."""
+    owner = Ownership("uid-e", tenant.namespace, "one", tenant.name)
+    name = f"{tenant.namespace}-held"
+    desired = owned_objects.namespace(name, owner, "baseline")
+    await Api(tenant.connection).create(NAMESPACES, desired, field_manager="test")
+    await tenant.patch(NAMESPACES, name, {"metadata": {"finalizers": [_HOLD]}})
+    return await tenant.api.get(NAMESPACES, name)
+
+
+async def _release_and_wait(tenant: EnvironmentHarness, name: str) -> None:
+    await tenant.patch(NAMESPACES, name, {"metadata": {"finalizers": None}})
+    await tenant.wait_deleted(NAMESPACES, name)
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+async def test_a_late_watch_repeats_no_delete(tenant: EnvironmentHarness, is_cached: bool) -> None:
+    """The answer counts until the cache changes; a cache without the namespace never does."""
+    watch, live = _LateWatch(tenant), await _create_held_namespace(tenant)
+    name = live["metadata"]["name"]
+    if is_cached:
+        watch.deliver("ADDED", live)
+    for _ in range(2):
+        terminating = await watch.namespaces.remove(name, "uid-e")
+        assert terminating is not None
+        assert terminating["metadata"]["deletionTimestamp"]
+    assert len(_deletes(tenant, name)) == 1
+    await _release_and_wait(tenant, name)
+    if is_cached:
+        watch.deliver("DELETED", live)
+    assert await watch.namespaces.remove(name, "uid-e") is None
+
+
+async def test_a_namespace_that_only_a_late_cache_shows_is_gone(tenant: EnvironmentHarness) -> None:
+    """The API server says so in its answer to the DELETE: nothing waits for the watch."""
+    watch, live = _LateWatch(tenant), await _create_held_namespace(tenant)
+    name = live["metadata"]["name"]
+    await tenant.api.delete(NAMESPACES, name)
+    await _release_and_wait(tenant, name)
+    watch.deliver("ADDED", live)
+    assert await watch.namespaces.remove(name, "uid-e") is None
 
 
 async def _wait_message(tenant: EnvironmentHarness, *parts: str) -> None:

@@ -308,6 +308,32 @@ async def test_a_policy_that_another_client_adds_is_reported(
         await eventually(no_longer_named, "it is no longer named")
 
 
+async def test_a_failure_hides_neither_a_contest_nor_a_policy_of_others(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """Contested names the policy of another client, and a refused quota names both."""
+
+    def message(environment: Any) -> str:
+        rows = {row["type"]: row for row in environment["status"]["conditions"]}
+        return str(rows["PoliciesReady"]["message"])
+
+    async with tenant.running(poll_seconds=3600.0):
+        namespace = await _create_isolated(tenant)
+        await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "open", ingress=[{}]))
+        for _ in range(drift_rules.CONTESTED_AFTER):
+            await _open_and_wait_restored(tenant, kubectl, namespace)
+        contested = message(await tenant.condition("PoliciesReady", "Contested"))
+        await tenant.apply(tenant.environment(quota={"pods": 9999}))
+        refused = message(await tenant.condition("PoliciesReady", "QuotaAboveMaximum"))
+    other = "NetworkPolicy not managed by windlass: open (by kubectl"
+    contest = "NetworkPolicy default-policy was restored"
+    assert contest in contested
+    assert other in contested
+    assert "spec.quota.pods is 9999" in refused
+    assert contest in refused
+    assert other in refused
+
+
 async def test_an_untrusted_environment_loses_allowing_policies_of_others(
     tenant: EnvironmentHarness, kubectl: Kubectl
 ) -> None:
@@ -395,6 +421,53 @@ async def test_a_refused_quota_does_not_stop_the_repair_of_the_isolation(
         await _open_and_wait_restored(tenant, kubectl, namespace)
         await _notes(tenant, "DriftCorrected", 2)
         await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+
+
+_EGRESS = [
+    {"name": "db", "cidrs": ["198.51.100.0/24"]},
+    {"name": "mail", "cidrs": ["203.0.113.0/24"], "untrusted": True},
+]
+
+
+async def test_a_lowered_trust_holds_while_the_quota_is_refused(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """A foreign policy and the egress of trusted code alone are removed; the old quota stays."""
+    async with tenant.running(poll_seconds=3600.0):
+        await tenant.apply(tenant.project(network={"egress": _EGRESS}))
+        await tenant.apply(tenant.environment(quota={"memory": "4Gi"}))
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        before = await _policy_specs(tenant, namespace)
+        await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "open", ingress=[{}]))
+        await tenant.apply(tenant.environment(quota={"memory": "4Gi"}, trust="untrusted"))
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+        await tenant.wait_deleted(POLICIES, "open", namespace)
+        await tenant.wait_deleted(POLICIES, "allow-egress-db", namespace)
+        [note] = await _notes(tenant, "PolicyRemoved")
+        hard = (await tenant.api.get(QUOTAS, "default-quota", namespace))["spec"]["hard"]
+        policies = await _policy_specs(tenant, namespace)
+    assert note.startswith("Removed NetworkPolicy open (added by kubectl")
+    assert before.keys() - policies.keys() == {"allow-egress-db"}
+    assert hard["requests.memory"] == "4Gi"
+
+
+@pytest.mark.scenario("E40")
+async def test_a_removed_egress_rule_closes_while_the_quota_is_refused(
+    tenant: EnvironmentHarness,
+) -> None:
+    """What the Project no longer allows is closed at once."""
+    async with tenant.running(poll_seconds=3600.0):
+        await tenant.apply(tenant.project(network={"egress": _EGRESS}))
+        await tenant.apply(tenant.environment())
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        await tenant.apply(tenant.environment(quota={"pods": 9999}))
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+        await tenant.apply(tenant.project(network={"egress": _EGRESS[1:]}))
+        await tenant.wait_deleted(POLICIES, "allow-egress-db", namespace)
+        await tenant.condition("PoliciesReady", "QuotaAboveMaximum")
+        assert "allow-egress-mail" in await _policy_specs(tenant, namespace)
 
 
 async def test_a_restart_with_a_refused_quota_closes_an_opened_policy(
@@ -519,6 +592,67 @@ async def test_an_isolation_that_is_not_known_is_not_reported_as_in_force(
     assert rows["PoliciesReady"]["status"] == "Unknown"
     assert f"Project {tenant.namespace}/{tenant.name} not found" in rows["PoliciesReady"]["message"]
     assert (environment["status"]["phase"], rows["Ready"]["status"]) == ("Ready", "True")
+
+
+@pytest.mark.scenario("E36")
+async def test_a_restart_without_the_project_restores_what_needs_no_project(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """Base policies and bindings are restored; quota and egress of the Project stay as they are."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(network={"egress": _EGRESS}), tenant.environment())
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        before = await _policy_specs(tenant, namespace)
+    await _delete_project(tenant)
+    await kubectl.patch("netpol", "default-policy", namespace, _OPEN)
+    await kubectl.patch("quota", "default-quota", namespace, {"spec": {"hard": {"pods": "99"}}})
+    await kubectl.run("delete", "netpol", "allow-dns", "-n", namespace)
+    await kubectl.run("delete", "rolebinding", "windlass-applier", "-n", namespace)
+    async with tenant.running(poll_seconds=3600.0) as controller:
+        environment = await tenant.condition("PoliciesReady", "ProjectNotFound")
+        await tenant.api.get(_BINDINGS, "windlass-applier", namespace)
+        policies = await _policy_specs(tenant, namespace)
+        hard = (await tenant.api.get(QUOTAS, "default-quota", namespace))["spec"]["hard"]
+        assert await _notes(tenant, "DriftCorrected") == [
+            "Drift corrected: NetworkPolicy default-policy (changed by kubectl-patch)"
+        ]
+        await tenant.reconcile_times(controller, 2)
+        tenant.connection.recorded.clear()
+        await tenant.reconcile_times(controller, 2)
+        assert not tenant.connection.requests_for(namespace)
+    rows = {row["type"]: row for row in environment["status"]["conditions"]}
+    assert (policies, hard["pods"]) == (before, "99")
+    assert rows["PoliciesReady"]["status"] == "Unknown"
+    assert (
+        "default-policy, allow-same-namespace and allow-dns are maintained"
+        in (rows["PoliciesReady"]["message"])
+    )
+    assert (environment["status"]["phase"], rows["Ready"]["status"]) == ("Ready", "True")
+
+
+async def test_a_restart_without_the_project_removes_an_allowing_policy_of_others(
+    tenant: EnvironmentHarness, kubectl: Kubectl
+) -> None:
+    """The Environment itself says that it is untrusted; what the Project opened stays."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(network={"egress": _EGRESS}))
+        await tenant.apply(tenant.environment(trust="untrusted"))
+        await tenant.phase("Ready")
+        namespace = await tenant.environment_namespace()
+        before = await _policy_specs(tenant, namespace)
+    await _delete_project(tenant)
+    copied = json.loads(_policy(namespace, "copied", ingress=[{}]))
+    ours = await tenant.api.get(POLICIES, "default-policy", namespace)
+    copied["metadata"] |= {key: ours["metadata"][key] for key in ("labels", "annotations")}
+    await kubectl.run("create", "-f", "-", stdin=_policy(namespace, "open", ingress=[{}]))
+    await kubectl.run("create", "-f", "-", stdin=json.dumps(copied))
+    async with tenant.running(poll_seconds=3600.0):
+        await tenant.wait_deleted(POLICIES, "open", namespace)
+        await tenant.wait_deleted(POLICIES, "copied", namespace)
+        await _notes(tenant, "PolicyRemoved", 2)
+        assert await _policy_specs(tenant, namespace) == before
+    assert "allow-egress-mail" in before
 
 
 async def test_a_write_between_replacement_and_apply_is_not_taken_for_ours(

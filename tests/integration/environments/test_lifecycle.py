@@ -20,6 +20,7 @@ from tests.support.environments.environment_harness import (
 from tests.support.processes.polling import eventually
 from windlass.api.install import crd
 from windlass.api.kinds import environment
+from windlass.environments.isolation import isolation_writer
 from windlass.kube.errors import Invalid
 from windlass.objects.names import GVR
 
@@ -253,6 +254,34 @@ async def test_a_suspended_environment_gets_only_status_writes(tenant: Environme
             return bool(applied["data"] == {"color": "red"})
 
         await eventually(red, "the new commit is applied")
+
+
+@pytest.mark.scenario("E31")
+async def test_an_isolation_that_nobody_checks_is_not_reported_as_in_force(
+    tenant: EnvironmentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PoliciesReady is Unknown while suspended; PHASE and READY stay, also after resuming."""
+    # The controller manager counts in its own time; what lasts too long is rightly reported.
+    monkeypatch.setattr(isolation_writer, "_SETTLING_SECONDS", 600.0)
+    async with tenant.running(poll_seconds=3600.0):
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        tenant.connection.recorded.clear()
+        await tenant.apply(tenant.environment(suspend=True, quota={"pods": 7}))
+        suspended = await tenant.condition("PoliciesReady", "Suspended")
+        await tenant.apply(tenant.project(suspend=True), tenant.environment(quota={"pods": 7}))
+        by_project = await tenant.condition("PoliciesReady", "ProjectSuspended")
+        await tenant.apply(tenant.project())
+        await tenant.condition("PoliciesReady", "PoliciesApplied")
+        own = f"/namespaces/{tenant.namespace}/environments/one/status"
+        written = [request.body["status"] for request in tenant.connection.requests_for(own)]
+    for seen in (suspended, by_project):
+        rows = {row["type"]: row for row in seen["status"]["conditions"]}
+        assert rows["PoliciesReady"]["status"] == "Unknown"
+        assert rows["PoliciesReady"]["message"].startswith("not checked: ")
+    reported = [row for status in written for row in status.get("conditions", [])]
+    assert {row["status"] for row in reported if row["type"] == "Ready"} == {"True"}
+    assert {status["phase"] for status in written if "phase" in status} <= {"Ready"}
 
 
 @pytest.mark.scenario("E30", "E31")

@@ -121,7 +121,7 @@ async def test_a_namespace_that_is_not_owned_is_left_alone(tenant: EnvironmentHa
 async def test_a_namespace_without_the_uid_annotation_is_not_owned_any_more(
     tenant: EnvironmentHarness,
 ) -> None:
-    """It is not adopted again and not written to."""
+    """It is not adopted again and not written to; its isolation is not known."""
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
@@ -130,6 +130,9 @@ async def test_a_namespace_without_the_uid_annotation_is_not_owned_any_more(
         await tenant.patch(NAMESPACES, namespace, patch)
         environment = await tenant.condition("NamespaceReady", "NamespaceNotOwned")
         assert environment["status"]["phase"] == "Failed"
+        rows = {row["type"]: row for row in environment["status"]["conditions"]}
+        policies = rows["PoliciesReady"]
+        assert (policies["status"], policies["reason"]) == ("Unknown", "NamespaceNotOwned")
         before = await tenant.api.get(NAMESPACES, namespace)
         await tenant.request_reconcile()
         after = await tenant.api.get(NAMESPACES, namespace)

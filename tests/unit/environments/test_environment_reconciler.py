@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
+import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.unit.runtime.fakes import FakeApi, ManualClock
@@ -65,6 +66,7 @@ class _Services:
 
     def __init__(self) -> None:
         self.namespaces = self.applier = self.commits = self.renderer = self
+        self.isolation = self
         self.is_rendering = self.has_commits = True
         self._count = itertools.count()
 
@@ -168,6 +170,28 @@ async def test_a_change_by_others_counts_as_soon_as_the_watch_shows_it() -> None
     outcome = await watched.reconcile()
     assert outcome.ready is not None
     assert outcome.ready.reason == "Suspended"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({}, "NamespaceTerminating"),
+        ({"suspend": True}, "Suspended"),
+        ({"type": 5}, "ConfigInvalid"),
+    ],
+)
+async def test_an_isolation_that_is_not_checked_is_unknown(
+    spec: dict[str, Any], reason: str
+) -> None:
+    """Whatever PoliciesReady was, once there is a namespace."""
+    watched = _Watched()
+    await watched.reconcile()
+    watched.change(**spec)
+    watched.deliver()
+    await watched.reconcile()
+    rows = {row["type"]: row for row in watched.live["status"]["conditions"]}
+    policies = rows["PoliciesReady"]
+    assert (policies["status"], policies["reason"]) == ("Unknown", reason)
 
 
 async def test_the_observed_generation_is_the_one_that_was_reconciled() -> None:

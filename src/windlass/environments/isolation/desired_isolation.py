@@ -1,19 +1,20 @@
 """Computes the desired isolation of an Environment, from it and its Project.
 
 The same Project, quota and trust give the same isolation, so it is computed once and the same
-instance is returned from then on. What is not allowed is refused, and what was accepted before
-stays in force. After a restart that is not known: then all policies of the Project are in force
-but those of egress rules that are refused, and quota and limits stay as they are.
+instance is returned from then on. What is refused holds nothing else back: the policies follow the
+Project and the trust without the egress rules that are refused, and instead of a refused quota the
+last one stays in force, with its limits. After a restart that one is not known: then quota and
+limits stay as they are.
 
-Called by `environment_reconciler` for step policies.
+Called by `isolation_step`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from windlass.api.kinds.environment import Trust
+from windlass.api.kinds.environment import Environment, Trust
 from windlass.api.kinds.project import Project
 from windlass.api.kinds.project_limits import Quota
 from windlass.environments import spec
@@ -29,6 +30,8 @@ from windlass.environments.isolation.trust import UntrustedPolicy
 from windlass.environments.preconditions import EnvironmentContext
 from windlass.objects.names import Object
 
+_UNKNOWN_QUOTA = IsolationSpec(hard={}, container_limits={}, policies={}, is_partial=True)
+
 
 class IsolationRefused(ValueError):
     """The Project or the Environment requests what is not allowed; `reason` is the condition's."""
@@ -40,12 +43,16 @@ class IsolationRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ComputedIsolation:
-    """A computed isolation, and the inputs it was computed from."""
+    """A computed isolation, and the inputs it was computed from.
+
+    is_refused: some of the inputs are not allowed; `spec` is what is maintained without them
+    """
 
     project: Project
     quota: Quota | None
     trust: Trust
     spec: IsolationSpec
+    is_refused: bool = False
 
     def is_for(self, context: EnvironmentContext) -> bool:
         """Whether the inputs are still the same; decoded Projects are cached by their bytes."""
@@ -65,17 +72,24 @@ class DesiredIsolation:
         self, context: EnvironmentContext, previous: ComputedIsolation | None
     ) -> ComputedIsolation:
         """The isolation of one Environment, `previous` if it still is; raises IsolationRefused."""
-        if previous is not None and previous.is_for(context) and not previous.spec.is_partial:
+        if previous is not None and previous.is_for(context) and not previous.is_refused:
             return previous
         return _computed(context, self._check(context))
 
     def fall_back(
         self, context: EnvironmentContext, previous: ComputedIsolation | None
     ) -> ComputedIsolation:
-        """What is maintained while the isolation is refused: the last accepted one, if known."""
-        if previous is not None and (previous.is_for(context) or not previous.spec.is_partial):
+        """What is maintained while the isolation is refused: all of it that is allowed."""
+        if previous is not None and previous.is_for(context):
             return previous
-        return _computed(context, self._build_partial(context))
+        last = previous.spec if previous is not None else _UNKNOWN_QUOTA
+        return replace(_computed(context, self._build_allowed(context, last)), is_refused=True)
+
+    def without_project(self, environment: Environment) -> IsolationSpec:
+        """What of the isolation follows from the settings of the operator and the trust alone."""
+        policies = network_policies.desired_policies((), self._network, web_egress=False)
+        is_trusted = trust.is_trusted(environment)
+        return replace(_UNKNOWN_QUOTA, policies=policies, is_trusted=is_trusted, keeps_egress=True)
 
     def _check(self, context: EnvironmentContext) -> IsolationSpec:
         """The isolation of the Environment, unless something in it is not allowed."""
@@ -87,32 +101,33 @@ class DesiredIsolation:
                 "enforces them",
             )
         try:
-            return self._build(context)
+            return self._build(context, _egress_rules(context))
         except QuotaAboveMaximum as error:
             raise IsolationRefused("QuotaAboveMaximum", str(error)) from error
         except EgressRefused as error:
             raise IsolationRefused("EgressNotAllowed", str(error)) from error
 
-    def _build(self, context: EnvironmentContext) -> IsolationSpec:
+    def _build(self, context: EnvironmentContext, egress: Iterable[EgressRule]) -> IsolationSpec:
         project, environment = context.project, context.environment
         hard = quota.hard_limits(trust.quota_amounts(project, environment, self._untrusted))
         return IsolationSpec(
             hard,
             quota.container_limit_range(spec.container_bounds(project), hard),
-            self._policies(context, _egress_rules(context)),
+            self._policies(context, egress),
             is_trusted=trust.is_trusted(environment),
         )
 
-    def _build_partial(self, context: EnvironmentContext) -> IsolationSpec:
-        """The isolation without what may be refused: quota, limits, egress to closed addresses."""
+    def _build_allowed(self, context: EnvironmentContext, last: IsolationSpec) -> IsolationSpec:
+        """The isolation without what is refused; the quota is then that of `last`."""
         allowed = network_policies.allowed_rules(_egress_rules(context), self._network)
-        return IsolationSpec(
-            hard={},
-            container_limits={},
-            policies=self._policies(context, allowed),
-            is_trusted=trust.is_trusted(context.environment),
-            is_partial=True,
-        )
+        try:
+            return self._build(context, allowed)
+        except QuotaAboveMaximum:
+            # Nothing but the quota waits: a lowered trust or a removed rule holds at once.
+            policies = self._policies(context, allowed)
+            return replace(
+                last, policies=policies, is_trusted=trust.is_trusted(context.environment)
+            )
 
     def _policies(
         self, context: EnvironmentContext, egress: Iterable[EgressRule]

@@ -12,7 +12,7 @@ Drift is recognized by our own memory: the object was as desired, and no longer 
 desired state is the same. After a restart, when the memory is empty, by the field manager of the
 change.
 
-Called by `environment_reconciler` for step policies, in every reconcile.
+Called by `isolation_step`, in every reconcile.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class IsolationSpec:
     policies:         the spec of each NetworkPolicy by its name
     is_trusted:       if False, foreign NetworkPolicies that allow traffic are deleted
     is_partial:       if True, quota and limits are not known and stay as they are
+    keeps_egress:     if True, other policies of ours are not known either and stay as they are
     """
 
     hard: Mapping[str, str]
@@ -76,17 +77,20 @@ class IsolationSpec:
     policies: Mapping[str, Object]
     is_trusted: bool = True
     is_partial: bool = False
+    keeps_egress: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationResult:
     """The result of step policies.
 
+    note:        NetworkPolicies of others that are in force, whatever the result is; or empty
     corrections: objects with drift that were restored or removed
     is_settling: all is written, and the quota takes effect within milliseconds
     """
 
     result: StepResult
+    note: str = ""
     corrections: tuple[Correction, ...] = ()
     is_settling: bool = False
 
@@ -140,8 +144,8 @@ class IsolationWriter:
     ) -> IsolationResult:
         """Write the isolation of one namespace where it is not as desired, and check the quota."""
         corrections: list[Correction] = []
+        failure = None
         try:
-            failure = None
             for gvr, desired in self._desired_objects(namespace, owner, isolation, memory):
                 try:
                     corrections += await self._ensure(gvr, desired, namespace, memory)
@@ -150,20 +154,15 @@ class IsolationWriter:
                     failure = failure or _write_failure(desired, error)
             await self._remove_stale_policies(namespace, owner, isolation, memory)
             if not isolation.is_trusted:
-                corrections += await self._remove_foreign_policies(namespace, isolation, memory)
+                corrections += await self._remove_foreign_policies(
+                    namespace, owner, isolation, memory
+                )
+            memory.refused_since = None
         except Forbidden as error:
-            return IsolationResult(
-                self._forbidden_result(namespace, memory, error), tuple(corrections)
-            )
-        memory.refused_since = None
-        if failure is not None:
-            return IsolationResult(failure, tuple(corrections))
-        result = (
-            self._contest_result(memory)
-            or self._undeleted_result(namespace, owner, isolation)
-            or self._quota_result(namespace, isolation)
-        )
-        return IsolationResult(result, tuple(corrections), self._is_settling(memory, result))
+            failure = self._forbidden_result(namespace, memory, error)
+        failure = failure or self._contest_result(memory)
+        result, note = self._result(namespace, owner, isolation, failure)
+        return IsolationResult(result, note, tuple(corrections), self._is_settling(memory, result))
 
     def _desired_objects(
         self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
@@ -323,18 +322,20 @@ class IsolationWriter:
     async def _remove_stale_policies(
         self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
     ) -> None:
-        """Delete NetworkPolicies of ours that are no longer desired."""
-        for live in self._other_policies(namespace, isolation):
+        """Delete NetworkPolicies of ours that are no longer desired, if that is known."""
+        if isolation.keeps_egress:
+            return
+        for live in self._other_policies(namespace, owner, isolation):
             if ownership.owner_uid(live) == owner.uid and not drift_rules.is_terminating(live):
                 await self._delete(NETWORK_POLICIES, live, namespace)
                 memory.observed.pop((NETWORK_POLICIES, live["metadata"]["name"]), None)
 
     async def _remove_foreign_policies(
-        self, namespace: str, isolation: IsolationSpec, memory: IsolationMemory
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: IsolationMemory
     ) -> tuple[Correction, ...]:
         """Delete foreign NetworkPolicies that allow traffic: policies add up, so they open ours."""
         removed = []
-        for live in self._other_policies(namespace, isolation):
+        for live in self._other_policies(namespace, owner, isolation):
             name = live["metadata"]["name"]
             # Deleting again changes nothing, and would hide from the cache that it still exists.
             if not drift_rules.allows_traffic(live) or drift_rules.is_terminating(live):
@@ -348,12 +349,20 @@ class IsolationWriter:
             )
         return tuple(removed)
 
-    def _other_policies(self, namespace: str, isolation: IsolationSpec) -> list[Object]:
+    def _other_policies(
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec
+    ) -> list[Object]:
         """NetworkPolicies that are not desired: of others, or of ours from before."""
         return [
             live
             for live in self._cache.list_objects(NETWORK_POLICIES, namespace)
             if live["metadata"]["name"] not in isolation.policies
+            # Anybody can copy our labels: what others wrote into a policy is not kept by them.
+            and not (
+                isolation.keeps_egress
+                and ownership.owner_uid(live) == owner.uid
+                and not drift_rules.other_writers(live, self._field_manager)
+            )
         ]
 
     async def _delete(self, gvr: GVR, live: Object, namespace: str) -> None:
@@ -395,16 +404,35 @@ class IsolationWriter:
                 return step.waiting(phase.POLICIES, "Contested", text, after=after)
         return None
 
-    def _undeleted_result(
+    def _result(
+        self,
+        namespace: str,
+        owner: Ownership,
+        isolation: IsolationSpec,
+        failure: StepResult | None,
+    ) -> tuple[StepResult, str]:
+        """The result, and in a text the NetworkPolicies in force that it does not name."""
+        undeleted, unmanaged = self._policies_of_others(namespace, owner, isolation)
+        kept = "; ".join(map(drift_rules.undeleted_policy_message, undeleted))
+        others = drift_rules.unmanaged_policies_message(unmanaged, self._field_manager)
+        if failure is None and kept:
+            return step.waiting(phase.POLICIES, "PolicyApplyFailed", kept), others
+        note = "; ".join(filter(None, (kept, others)))
+        return failure or self._quota_result(namespace, isolation), note
+
+    def _policies_of_others(
         self, namespace: str, owner: Ownership, isolation: IsolationSpec
-    ) -> StepResult | None:
-        """A policy that we deleted, that a finalizer keeps and that allows traffic; else None."""
-        for live in self._other_policies(namespace, isolation):
-            is_deleted = not isolation.is_trusted or ownership.owner_uid(live) == owner.uid
-            if is_deleted and drift_rules.is_terminating(live) and drift_rules.allows_traffic(live):
-                text = drift_rules.undeleted_policy_message(live)
-                return step.waiting(phase.POLICIES, "PolicyApplyFailed", text)
-        return None
+    ) -> tuple[list[Object], list[Object]]:
+        """Policies that we deleted and that finalizers keep in force, and other foreign ones."""
+        undeleted, unmanaged = [], []
+        for live in self._other_policies(namespace, owner, isolation):
+            is_ours = ownership.owner_uid(live) == owner.uid
+            is_deleted = drift_rules.is_terminating(live) and (is_ours or not isolation.is_trusted)
+            if is_deleted and drift_rules.allows_traffic(live):
+                undeleted.append(live)
+            elif not is_ours:
+                unmanaged.append(live)
+        return undeleted, unmanaged
 
     def _quota_result(self, namespace: str, isolation: IsolationSpec) -> StepResult:
         """Whether the quota is in force; then all of the isolation is, as it was written before."""
@@ -413,12 +441,7 @@ class IsolationWriter:
             text = "waiting for the quota to take effect"
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
         text = quota.usage_message(live) or "Quota, limits and network policies are in force"
-        others = drift_rules.unmanaged_policies_message(
-            self._other_policies(namespace, isolation), self._field_manager
-        )
-        return step.success(
-            phase.POLICIES, "PoliciesApplied", f"{text}; {others}" if others else text
-        )
+        return step.success(phase.POLICIES, "PoliciesApplied", text)
 
     def _is_settling(self, memory: IsolationMemory, result: StepResult) -> bool:
         """Whether the quota is not in force yet, and for less than `_SETTLING_SECONDS`."""

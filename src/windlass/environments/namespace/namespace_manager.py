@@ -8,7 +8,8 @@ Rules
 3. An Environment that has a namespace keeps it, also if the naming rules have changed since.
    A namespace of an older Environment of the same name must be gone first.
 4. A namespace whose uid was removed by others is no longer ours: it is left alone.
-5. Deletion names the uid of the namespace, so one recreated under its name survives.
+5. Deletion names the uid of the namespace, so one recreated under its name survives. The
+   answer to it counts like a write, so it is not repeated while the cache is late.
 
 Called by `environment_reconciler` (step namespace) and `deletion`.
 """
@@ -109,6 +110,11 @@ class NamespaceManager:
             return NamespaceResult(_name_conflict_result(choice.name))
         return NamespaceResult(_namespace_result(created), created)
 
+    def find_active(self, identity: EnvironmentIdentity, owner_uid: str) -> Object | None:
+        """The namespace of an Environment as it is; None if there is none or it terminates."""
+        live = self._cache.namespace(self._existing_name(identity, owner_uid))
+        return None if live is None or live["metadata"].get("deletionTimestamp") else live
+
     def _has_pod_security_drift(self, desired: Object) -> bool:
         """Whether others changed the Pod Security labels that we applied."""
         live = self._cache.namespace(desired["metadata"]["name"]) or desired
@@ -123,9 +129,7 @@ class NamespaceManager:
         live = await self._read(name)
         if live is None or ownership.owner_uid(live) != owner_uid:
             return None
-        if not live["metadata"].get("deletionTimestamp"):
-            await self._delete(live)
-        return live
+        return live if live["metadata"].get("deletionTimestamp") else await self._delete(live)
 
     async def find_namespaces(
         self, identity: EnvironmentIdentity, owner_uid: str, reported: str
@@ -188,15 +192,19 @@ class NamespaceManager:
         ensure = self._owned.ensure(NAMESPACES, desired, live)
         return await self._cache.await_write(NAMESPACES, "", name, ensure)
 
-    async def _delete(self, live: Object) -> None:
+    async def _delete(self, live: Object) -> Object | None:
         failpoint.reach("environments.namespace.delete.before")
+        name, uid = live["metadata"]["name"], live["metadata"]["uid"]
+        delete = self._api.delete(NAMESPACES, name, uid=uid)
         try:
-            await self._api.delete(
-                NAMESPACES, live["metadata"]["name"], uid=live["metadata"]["uid"]
-            )
-        except (NotFound, Conflict):
-            return
+            terminating = await self._cache.await_termination(NAMESPACES, name, delete)
+        except NotFound:
+            # Whatever a late cache shows.
+            return None
+        except Conflict:
+            return live
         failpoint.reach("environments.namespace.delete.after")
+        return terminating
 
 
 def deletion_blockers(live: Object) -> tuple[str, ...]:

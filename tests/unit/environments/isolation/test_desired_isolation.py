@@ -68,11 +68,23 @@ def test_a_refused_egress_rule_leaves_the_other_rules() -> None:
     assert kept.policies.keys() == _BASE | {"allow-web-egress", "allow-egress-mail"}
 
 
-def test_the_last_accepted_isolation_is_kept_as_it_is() -> None:
-    """A refusal changes nothing that was accepted before."""
+def test_a_refused_quota_keeps_the_last_quota_and_nothing_else() -> None:
+    """A lowered trust and a removed egress rule hold at once."""
     desired = _desired()
-    accepted = desired.compute(_context(), None)
-    assert desired.fall_back(_context(quota={"pods": 9999}), accepted) is accepted
+    accepted = desired.compute(_context(egress=(_EGRESS[1],)), None)
+    kept = desired.fall_back(_context(quota={"pods": 9999}, trust="untrusted"), accepted).spec
+    assert (kept.hard, kept.container_limits) == (
+        accepted.spec.hard,
+        accepted.spec.container_limits,
+    )
+    assert kept.policies.keys() == _BASE | {"allow-web-egress"}
+    assert (kept.is_trusted, kept.is_partial) == (False, False)
+
+
+def test_a_refused_egress_rule_does_not_hold_back_the_quota() -> None:
+    """It is known also after a restart, and a new one takes effect."""
+    kept = _desired().fall_back(_context(egress=(_EGRESS[0],), quota={"pods": 7}), None).spec
+    assert (kept.hard["pods"], kept.is_partial) == ("7", False)
 
 
 def test_what_is_maintained_during_a_refusal_is_computed_once() -> None:
@@ -82,5 +94,10 @@ def test_what_is_maintained_during_a_refusal_is_computed_once() -> None:
     assert desired.fall_back(context, kept) is kept
     with pytest.raises(IsolationRefused):
         desired.compute(context, kept)
+    accepted = desired.compute(_context(), None)
+    beside = desired.fall_back(context, accepted)
+    assert desired.fall_back(context, beside) is beside
+    with pytest.raises(IsolationRefused):
+        desired.compute(context, beside)
     changed = replace(context, project=_context(egress=(_EGRESS[1],)).project)
     assert "allow-egress-mail" in desired.fall_back(changed, kept).spec.policies
