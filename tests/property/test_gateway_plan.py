@@ -78,7 +78,7 @@ def _gateway(routing: Routing, policy: DeletePolicy, existing: Mapping[str, byte
 def _sync_or_none(gateway: GatewayModel, commit: Commit) -> SyncResult | None:
     """One sync that may empty its roots; None if it was refused and changed nothing."""
     before = dict(gateway.disk.stats), set(gateway.disk.directories)
-    allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing))
+    allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing), None)
     gateway.safety = replace(gateway.safety, allowed=allowed)
     try:
         return gateway.sync(commit)
@@ -191,6 +191,29 @@ def test_existing_files_are_deleted_only_with_an_allowance(
             continue
         committed |= result.layout.files.keys()
         assert existing.keys() - committed <= gateway.disk.files.keys()
+
+
+@settings(deadline=None)
+@given(routings, file_sets, st.lists(file_sets, min_size=1, max_size=4), file_sets)
+def test_an_allowance_deletes_no_existing_file_that_it_does_not_name(
+    routing: Routing,
+    existing: dict[str, bytes],
+    commits: list[dict[str, bytes]],
+    named: dict[str, bytes],
+) -> None:
+    """However often commits are synced with it; unless a commit contained the file."""
+    gateway = _gateway(routing, "Mirror", existing)
+    committed: set[str] = set()
+    for files in (files for files in commits for _ in range(2)):
+        commit = Commit(files)
+        allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing), frozenset(named))
+        gateway.safety = replace(gateway.safety, allowed=allowed)
+        try:
+            result = gateway.sync(commit)
+        except SyncRefused:
+            continue
+        committed |= result.layout.files.keys()
+        assert existing.keys() - committed - named.keys() <= gateway.disk.files.keys()
 
 
 @settings(deadline=None)

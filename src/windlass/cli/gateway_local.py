@@ -135,7 +135,7 @@ async def build_order(
     )
     hashed = routing.hash_routing(request.routing)
     policy = request.policy
-    allowance = DeleteAllowance(commit, hashed) if allowed else None
+    allowance = DeleteAllowance(commit, hashed, None) if allowed else None
     return SyncRequest(
         source=source,
         commit=commit,

@@ -19,6 +19,7 @@ from windlass.git.errors import GitError
 from windlass.git.format import failures
 
 _FLAGS = "service-path|profile|gateway-name|deployment-mode|tag-provider"
+_IN_CR = "in the file of --cr"
 _ANNOTATION = re.escape(ANNOTATION_PREFIX)
 
 # From the special to the general: the first that fits wins.
@@ -43,13 +44,24 @@ _REPLACEMENTS = (
     ),
     (r"set spec\.gateway\.port and spec\.gateway\.tls to where", "set --scan to where"),
     (r"set spec\.ignition\.scan\.mode to Off, or to BestEffort .*", "omit --scan"),
-    (r"spec\.(ignition\.scan\.[A-Za-z]+)", r"spec.\1 in the file of --cr"),
     (r"in the Secret with the SSH key|to the Secret$", "in the directory of --git-auth"),
+    (r"exclude this path with excludePatterns", "exclude this path with --exclude"),
+    (r"add the host to --git-insecure-hosts", "add --insecure-host"),
+    (r"with additionalFiles or a profile$", rf"\g<0> {_IN_CR}"),
+    (r"to the IgnitionSync$", "to the file of --cr"),
+    (rf"^({_FLAGS}): ", r"--\1: "),
+    (r"^siteNumber: ", "--site-number: "),
+    # Mappings, and what else of the spec a message begins with.
+    (r"^(profiles\.|additionalFiles\[|normalize\.)", r"--cr: spec.\1"),
+    (r", or set fsGroup on the pod", ", or share a group and set the set-group-id bit"),
+    (r"\bthe agent\b", "windlass"),
 )
 _REMEDIES = {
     "AuthFailed": "check the user, token or key in --git-auth and its access to the repository",
     "RepoNotFound": "check --repo and that the credentials in --git-auth may read it",
 }
+# What is left of the spec has no flag of its own.
+_FIELD = re.compile(r"\bspec(?:\.[A-Za-z]+)+")
 _PATTERNS = tuple((re.compile(pattern), replacement) for pattern, replacement in _REPLACEMENTS)
 
 
@@ -57,7 +69,8 @@ def with_flags(text: str) -> str:
     """`text` of the engine with flags in the place of annotations and fields."""
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
-    return text
+    # Messages that begin with --cr are about that file already.
+    return text if text.startswith("--cr: ") else _FIELD.sub(rf"\g<0> {_IN_CR}", text)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from tests.support.gateways.agent_harness import (
 )
 from tests.support.gateways.engine_harness import CORE, SERVICE, read_files
 from tests.support.gateways.mock_gateway import TOKEN
+from tests.support.git.http_server import commit_files
 from tests.support.processes import windlass_command
 from tests.support.processes.operator import eventually
 from windlass.gateways.wire.routing import NormalizeRules
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.cluster
 VIEW = "projects/line/view/view.json"
 NEW_VIEW = {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'}
 PROPS = f"{CORE}/ignition/props/config.json"
+MANY = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
 
 
 @pytest.fixture
@@ -397,6 +399,142 @@ def test_adopted_files_are_deleted_only_with_an_allowance(harness: AgentHarness)
     assert not adopted.exists()
 
 
+def test_warnings_are_reported_while_their_cause_lasts(harness: AgentHarness) -> None:
+    """After a first sync, an incremental one, and one that a restart completes."""
+    resources = f"{SERVICE}/config/resources"
+    qa, prd = (f"{resources}/{name}/config-mode.json" for name in ("qa", "prd"))
+    harness.push({qa: "{}"})
+    report = _start_and_sync(harness).await_synced()
+    assert report.error_message.startswith(f"1 config collection is not synced: qa in {resources}")
+    assert harness.await_synced(harness.push(NEW_VIEW)).error_message == report.error_message
+    harness.agent.kill()
+    odd = f"{SERVICE}/projects/line/odd.json"
+    commit = harness.push({prd: "{}", odd: "{"})
+    harness.agent.start(WINDLASS_FAILPOINTS="gateways.journal.forward.after=kill")
+    assert harness.agent.wait() == -signal.SIGKILL
+    harness.agent.start()
+    report = harness.await_synced(commit)
+    assert report.error_message.startswith("2 warnings, first: 2 config collections are not synced")
+    report = harness.await_synced(harness.push({qa: None, prd: None, odd: None}))
+    assert report.error_message == ""
+
+
+def _write_adopted(harness: AgentHarness, folder: str, count: int) -> Path:
+    """Files that nobody committed, in a directory that is not managed yet."""
+    adopted = harness.data / folder
+    adopted.mkdir(parents=True)
+    for number in range(count):
+        (adopted / f"{number}.json").write_text("{}")
+    return adopted
+
+
+def _annotate(harness: AgentHarness, commit: str) -> None:
+    """Approve the deletions of a commit on the IgnitionSync; empty removes the annotation."""
+    harness.cr_annotations["allow-mass-delete"] = commit
+    harness.publish()
+
+
+def _await_message(harness: AgentHarness, *parts: str) -> str:
+    """The message of the report once it has these parts."""
+
+    def message() -> str:
+        report = harness.report
+        text = report.error_message if report is not None else ""
+        return text if all(part in text for part in parts) else ""
+
+    return eventually(message, f"a message with {parts}", seconds=30.0)
+
+
+def _answer_again(harness: AgentHarness) -> None:
+    """Remove the annotation, wait for the question, and set it."""
+    commit = harness.tip
+    _annotate(harness, "")
+    _await_message(harness, f'annotate with ignition-sync.io/allow-mass-delete="{commit}"')
+    _annotate(harness, commit)
+
+
+def test_an_old_annotation_deletes_no_file_of_a_new_gateway(harness: AgentHarness) -> None:
+    """It names the commit since long ago; the first sync asks, and no later one at it deletes."""
+    adopted = _write_adopted(harness, f"{CORE}/ignition/user-source", 20)
+    harness.cr_annotations["allow-mass-delete"] = harness.tip
+    _start_and_sync(harness)
+    harness.annotate_pod(system_name="north")
+    harness.await_synced()
+    assert len(list(adopted.iterdir())) == 20
+    _await_message(harness, "20 files existed", "which was set before this message")
+    harness.agent.kill()
+    harness.agent.start()
+    harness.annotate_pod(system_name="south")
+    harness.await_synced()
+    assert len(list(adopted.iterdir())) == 20
+    _answer_again(harness)
+    harness.await_report("deleted", sync_status="Synced", deleted=20, error_message="")
+    assert not adopted.exists()
+
+
+def test_an_old_annotation_deletes_no_file_of_a_directory_mapped_later(
+    harness: AgentHarness,
+) -> None:
+    """Also after it was an answer for other directories."""
+    first = _write_adopted(harness, f"{CORE}/ignition/user-source", 2)
+    second = _write_adopted(harness, "extra", 20)
+    _start_and_sync(harness)
+    _await_message(harness, "2 files existed", "annotate with")
+    _annotate(harness, harness.tip)
+    harness.await_report("deleted", sync_status="Synced", deleted=2, error_message="")
+    assert not first.exists()
+    view = f"{SERVICE}/projects/line/view"
+    harness.spec["additionalFiles"] = [{"source": view, "dest": "extra", "type": "dir"}]
+    harness.publish()
+    harness.await_synced()
+    harness.annotate_pod(system_name="north")
+    harness.await_synced()
+    assert len(list(second.iterdir())) == 22
+    _await_message(harness, "20 files existed", "which was set before this message")
+    _answer_again(harness)
+    harness.await_report("deleted", sync_status="Synced", deleted=20, error_message="")
+    assert len(list(second.iterdir())) == 2
+
+
+def test_a_question_is_remembered_by_the_next_agent(harness: AgentHarness) -> None:
+    """It was asked before the restart, and the annotation is set while no agent runs."""
+    adopted = _write_adopted(harness, f"{CORE}/ignition/user-source", 2)
+    _start_and_sync(harness)
+    _await_message(harness, "2 files existed", "annotate with")
+    assert harness.agent.signal(signal.SIGTERM) == 0
+    _annotate(harness, harness.tip)
+    harness.agent.start()
+    harness.await_report("deleted", sync_status="Synced", deleted=2, error_message="")
+    assert not adopted.exists()
+
+
+def test_an_agent_without_a_record_of_questions_asks(harness: AgentHarness) -> None:
+    """The state is lost, or of a version that did not record them; the annotation is there.
+
+    Also if the agent does not know yet that it is: stored metadata may be older.
+    """
+    adopted = _write_adopted(harness, f"{CORE}/ignition/user-source", 2)
+    _start_and_sync(harness)
+    _await_message(harness, "2 files existed", "annotate with")
+    assert harness.agent.signal(signal.SIGTERM) == 0
+    state = harness.data / ".ignition-sync" / "state.json"
+    kept = json.loads(state.read_text())
+    del kept["deleteRequest"]
+    state.write_text(json.dumps(kept))
+    _annotate(harness, harness.tip)
+    harness.relay.cut()
+    harness.agent.start()
+    eventually(lambda: harness.agent.may_start, "the gateway may start")
+    eventually(
+        lambda: harness.agent.metric("windlass_agent_sync_skipped_total") > 0, "the agent rests"
+    )
+    harness.relay.restore()
+    _await_message(harness, "2 files existed", "which was set before this message")
+    assert len(list(adopted.iterdir())) == 2
+    _answer_again(harness)
+    harness.await_report("deleted", sync_status="Synced", deleted=2, error_message="")
+
+
 def test_an_old_rollback_request_does_not_keep_a_new_volume_empty(harness: AgentHarness) -> None:
     """The annotation stays on the IgnitionSync; a new volume has nothing to undo and is synced."""
     harness.cr_annotations["rollback"] = "*"
@@ -426,15 +564,16 @@ def test_a_rollback_request_acts_once(harness: AgentHarness) -> None:
 
 @pytest.mark.scenario("G46")
 def test_a_dry_run_only_plans(harness: AgentHarness) -> None:
-    """Counts and paths are reported; nothing is written or scanned."""
+    """Counts, paths and warnings are reported; nothing is written or scanned."""
     mappings = [{"source": f"{SERVICE}/projects", "destination": "projects"}]
     harness.spec["profiles"] = {"default": {"mappings": mappings, "dryRun": True}}
     harness.annotate_pod(profile="default")
-    harness.publish()
+    harness.push({f"{SERVICE}/projects/line/odd.json": "{"})
     harness.agent.start()
     report = harness.await_report("dry run", sync_status="DryRun")
-    assert "dry run: 3 files to write, 0 to delete" in report.error_message
+    assert "dry run: 4 files to write, 0 to delete" in report.error_message
     assert VIEW in report.error_message
+    assert "; projects/line/odd.json:1:2: invalid JSON" in report.error_message
     assert (harness.files, _posts(harness)) == ({}, (0, 0))
     assert harness.agent.plan["digest"] == report.plan_digest
 
@@ -457,17 +596,68 @@ def test_deleting_the_cr_keeps_the_files(harness: AgentHarness) -> None:
 @pytest.mark.scenario("G42")
 def test_many_deletes_need_an_allowance(harness: AgentHarness) -> None:
     """The message of the guard contains the annotation that allows them."""
-    many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
     harness.publish()
     harness.agent.start()
-    harness.push(many)
+    harness.push(MANY)
     harness.await_synced()
-    commit = harness.push(dict.fromkeys(many))
+    commit = harness.push(dict.fromkeys(MANY))
     report = harness.await_report("held", reason="MassDeleteGuard")
     assert f'allow-mass-delete="{commit}"' in report.error_message
     harness.cr_annotations["allow-mass-delete"] = commit
     harness.publish()
     assert harness.await_synced(commit).deleted == 40
+
+
+@pytest.mark.scenario("G42")
+def test_the_guard_names_every_file_that_its_annotation_deletes(harness: AgentHarness) -> None:
+    """Those that Git had and, apart from them, those from before the directory was synced."""
+    adopted = _write_adopted(harness, f"{CORE}/ignition/user-source", 30)
+    harness.publish()
+    harness.agent.start()
+    harness.push(MANY)
+    harness.await_synced()
+    commit = harness.push(dict.fromkeys(MANY))
+    report = harness.await_report("held", reason="MassDeleteGuard")
+    assert report.error_message.startswith("40 files would be deleted, ")
+    assert "and 30 files from before the directory was synced: " in report.error_message
+    assert report.error_message.endswith(f'allow-mass-delete="{commit}"')
+    _annotate(harness, commit)
+    assert harness.await_synced(commit).deleted == 70
+    assert not adopted.exists()
+
+
+@pytest.mark.scenario("G42")
+def test_an_approval_given_beforehand_deletes_only_files_that_git_had(
+    harness: AgentHarness,
+) -> None:
+    """The commit determines these; about adopted files nobody was asked yet."""
+    adopted = _write_adopted(harness, f"{CORE}/ignition/user-source", 30)
+    harness.publish()
+    harness.agent.start()
+    harness.push(MANY)
+    harness.await_synced()
+    _annotate(harness, commit_files(harness.repository, dict.fromkeys(MANY)))
+    assert harness.await_synced().deleted == 40
+    _await_message(harness, "30 files existed", "which was set before this message")
+    assert len(list(adopted.iterdir())) == 30
+
+
+@pytest.mark.scenario("G42")
+def test_an_approval_of_another_routing_lifts_no_guard(harness: AgentHarness) -> None:
+    """The annotation names the commit, but was set before the spec was edited."""
+    commit_files(harness.repository, MANY)
+    harness.spec["additionalFiles"] = [
+        {"source": f"{SERVICE}/projects/line/many", "dest": "extra", "type": "dir"}
+    ]
+    harness.cr_annotations["allow-mass-delete"] = harness.tip
+    _start_and_sync(harness)
+    del harness.spec["additionalFiles"]
+    harness.publish()
+    report = harness.await_report("held", reason="MassDeleteGuard")
+    assert "which was set before this message" in report.error_message
+    assert len(list((harness.data / "extra").iterdir())) == 40
+    _answer_again(harness)
+    assert harness.await_synced().deleted == 40
 
 
 @pytest.mark.scenario("G44")

@@ -12,12 +12,15 @@ from structlog.testing import capture_logs
 
 from tests.support.gateways.engine_harness import SERVICE, EngineHarness, engine_harness
 from windlass.base.clock import SystemClock
+from windlass.base.errors import Retryable
 from windlass.base.redaction import process
+from windlass.gateways.agent.approvals import DeleteRequest
 from windlass.gateways.agent.interrupt import Interrupt
 from windlass.gateways.agent.operations import GatewayOperations
 from windlass.gateways.agent.scanner import GatewayScanner
 from windlass.gateways.volume.transaction import Transaction
 from windlass.gateways.wire.metadata import GatewayEndpoint, SyncPolicy
+from windlass.gateways.wire.routing import hash_routing
 from windlass.telemetry.gateways import AgentMetrics
 
 VIEW = "projects/line/view/view.json"
@@ -153,31 +156,68 @@ async def test_the_author_is_redacted(site: EngineHarness) -> None:
 async def test_a_sync_completed_at_start_reports_the_files_that_it_kept(
     site: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The warning is stored before the commit point: the process that plans may not live on."""
+    """They are stored before the commit point: the process that plans may not live on."""
     _write_existing_file(site)
     await _sync_killed_past_commit_point(site, monkeypatch)
     restarted = await _operations(site)
-    assert "1 file existed before the directory was synced" in restarted.state.kept_back
+    assert restarted.state.delete_request == DeleteRequest(
+        site.tip, hash_routing(site.routing), ("projects/line/existing.json",)
+    )
 
 
-async def test_the_record_of_a_sync_completed_at_start_has_the_warnings_of_its_plan(
+async def test_a_sync_completed_at_start_keeps_the_warnings_of_its_plan(
     site: EngineHarness, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are stored before the commit point, and dropped once a record has them."""
+    """The manifest has them, for report and record: the process that plans may not live on."""
     _write_existing_file(site)
+    site.commit({f"{SERVICE}/config/resources/qa/config-mode.json": "{}"})
     await _sync_killed_past_commit_point(site, monkeypatch)
     operations = await _operations(site)
-    assert operations.state.planned_warnings == ()
+    assert operations.applied_tree is not None
+    assert operations.applied_tree.warning_count == 1
+    (unmapped,) = operations.applied_tree.warnings
+    assert unmapped.startswith("1 config collection is not synced: qa")
     await operations.scan(GatewayEndpoint(), OFF, is_booting=False)
     (record,) = _records(log_lines)
-    assert any("1 file existed before" in warning for warning in record["warnings"])
+    kept, *lasting = record["warnings"]
+    assert kept.startswith("1 file existed before the directory was synced")
+    assert lasting == [unmapped]
 
 
-async def test_a_finished_sync_leaves_no_planned_warnings(site: EngineHarness) -> None:
-    """Its own record has them already."""
-    _write_existing_file(site)
+async def test_a_sync_that_fails_leaves_the_warnings_of_the_tree_on_the_disk(
+    site: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its plan are about a tree that never came; a rollback has the ones before again."""
     operations = await _operations(site)
     await _sync(operations, site)
-    assert operations.state.planned_warnings == ()
-    assert operations.state.audit is not None
-    assert any("1 file existed" in warning for warning in operations.state.audit.warnings)
+    before = operations.applied_tree
+    site.commit({f"{SERVICE}/config/resources/qa/config-mode.json": "{}", f"{SERVICE}/{VIEW}": "1"})
+
+    def fail(*_: object) -> None:
+        raise Retryable("DiskFull", "no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "commit", fail)
+        with pytest.raises(Retryable):
+            await _sync(operations, site)
+    assert operations.applied_tree == before
+    restarted = await _operations(site)
+    assert restarted.applied_tree == before
+    await _sync(restarted, site)
+    assert restarted.applied_tree is not None
+    assert restarted.applied_tree.warning_count == 1
+    await restarted.rollback("site", "")
+    assert restarted.applied_tree == before
+
+
+async def test_many_warnings_are_counted_and_the_first_are_kept(site: EngineHarness) -> None:
+    """A manifest must not grow with them."""
+    site.commit({f"{SERVICE}/projects/line/{number:02}/a.json": "{" for number in range(30)})
+    operations = await _operations(site)
+    await _sync(operations, site)
+    assert operations.applied_tree is not None
+    assert operations.applied_tree.warning_count == 30
+    assert len(operations.applied_tree.warnings) == 20
+    first = operations.applied_tree
+    await _sync(operations, site)
+    assert operations.applied_tree == first

@@ -189,7 +189,10 @@ def test_an_exclude_that_matches_nothing_is_reported(shell: Shell) -> None:
     assert unused == ["unused exclude: **/nothing-like-this"]
 
 
-def test_a_plan_loads_no_client_and_no_metrics(shell: Shell) -> None:
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_a_command_without_a_scan_loads_no_client_and_no_metrics(
+    shell: Shell, command: str
+) -> None:
     """Importing unused modules took half of the time of a plan."""
     script = (
         "import sys\n"
@@ -197,18 +200,19 @@ def test_a_plan_loads_no_client_and_no_metrics(shell: Shell) -> None:
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(*{'httpx2', 'prometheus_client', 'rich'} & sys.modules.keys(), file=sys.stderr)"
     )
-    url = shell.served.server.url("site")
-    options = [f"--repo={url}", "--ref=main", f"--service-path={SERVICE}", f"--to={shell.data}"]
-    command = [sys.executable, "-c", script, "gateway", "plan", *options]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(shell.directory / "cache")}
+    shell.run("apply")
+    options = [f"--to={shell.data}"]
+    if command == "plan":
+        options += [f"--repo={shell.served.server.url('site')}", "--ref=main"]
+        options += [f"--service-path={SERVICE}", "--insecure-host=127.0.0.1"]
     finished = subprocess.run(
-        [*command, "--insecure-host=127.0.0.1"],
-        env=environment,
+        [sys.executable, "-c", script, "gateway", command, *options],
+        env={**os.environ, "XDG_CACHE_HOME": str(shell.directory / "cache")},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert "to write" in finished.stdout, finished.stderr
+    assert {"plan": "0 to write", "verify": "0 modified"}[command] in finished.stdout
     assert finished.stderr.strip() == ""
 
 
@@ -250,7 +254,10 @@ spec:
     commit_files(shell.repository, {"tpl/a.txt": "{{.SiteNumber}}{{.Namespace}}"})
     args = [f"--cr={cr}", f"--to={shell.data}", "--profile=line", "--insecure-host=127.0.0.1"]
     refused = shell.windlass("apply", *args)
-    assert (refused.returncode, "maxFileSize is 10" in refused.stderr) == (1, True)
+    assert (refused.returncode, "maxFileSize in the file of --cr is 10" in refused.stderr) == (
+        1,
+        True,
+    )
     cr.write_text(cr.read_text().replace('"10"', '"1Mi"'))
     applied = shell.windlass("apply", *args, "--gateway-name=north", "-o", "json")
     assert applied.returncode == 0, applied.stderr
@@ -556,6 +563,19 @@ def test_verify_agrees_with_plan_about_a_synced_file_that_is_excluded(shell: She
     verified = shell.windlass("verify", f"--to={shell.data}", *excludes)
     assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
     assert shell.windlass("verify", f"--to={shell.data}").returncode == 2
+
+
+def test_verify_agrees_with_plan_about_a_manifest_of_an_earlier_version(shell: Shell) -> None:
+    """It does not record which files were there before, so neither counts one as extra."""
+    shell.run("apply")
+    (shell.data / "projects/line/theirs").write_text("?")
+    manifest = shell.data / ".ignition-sync/manifest.json"
+    body = json.loads(manifest.read_text())
+    del body["adopted"]
+    manifest.write_text(json.dumps(body))
+    assert shell.run("plan").returncode == 0
+    verified = shell.windlass("verify", f"--to={shell.data}")
+    assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,25 @@ async def test_broken_json_refuses_the_sync(site: EngineHarness) -> None:
     assert list((site.data / ".ignition-sync" / "staging").iterdir()) == []
 
 
+@pytest.mark.scenario("G22")
+async def test_a_mode_directory_called_core_never_makes_core_its_own_parent(
+    site: EngineHarness,
+) -> None:
+    """Its mode file is mapped because of that name, and refused because of its parent."""
+    mappings = [RoutingMapping(f"{SERVICE}/{CORE}", CORE), RoutingMapping("modes/dev/core", CORE)]
+    site.routing = Routing(profiles={"default": RoutingProfile(tuple(mappings))})
+    site.pod = pod(service_path="", profile="default")
+    site.commit({"modes/dev/core/config-mode.json": '{"parent": "core"}'})
+    with pytest.raises(SyncRefused) as refused:
+        await site.engine.sync(site.sync_request())
+    assert refused.value.reason == "ConfigSyntaxError"
+    assert f'{CORE}/config-mode.json: parent "core" is' in refused.value.message
+    assert site.files == {}
+    site.commit({"modes/dev/core/config-mode.json": None, "modes/dev/core/a.json": "{}"})
+    await site.engine.sync(site.sync_request())
+    assert site.files[f"{CORE}/config-mode.json"] == b'{"title": "core", "enabled": true}'
+
+
 async def test_a_template_without_its_variable_is_refused(site: EngineHarness) -> None:
     """Templates are rendered; an unknown variable is reported with its line."""
     mapping = RoutingMapping("tpl", "projects/line/view", template=True)
@@ -264,7 +283,7 @@ async def test_many_deletes_need_an_allowance(site: EngineHarness) -> None:
         await site.engine.sync(site.sync_request())
     assert refused.value.reason == "MassDeleteGuard"
     assert site.tip in refused.value.message
-    safety = DeleteSafety(allowed=DeleteAllowance(site.tip, hash_routing(site.routing)))
+    safety = DeleteSafety(allowed=DeleteAllowance(site.tip, hash_routing(site.routing), None))
     result = await site.engine.sync(site.sync_request(safety=safety))
     assert result.applied.deleted == 40
 
@@ -467,6 +486,7 @@ async def test_an_upgrade_keeps_files_of_unknown_origin(site: EngineHarness) -> 
     await site.engine.sync(site.sync_request())
     (site.data / "projects/line/theirs").write_text("?")
     _downgrade_manifest(site)
+    assert not (await site.engine.find_drift(GlobSet(()))).has_drift
     site.commit({f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
     result = await site.engine.sync(site.sync_request())
     assert (result.applied.put, result.applied.deleted) == (1, 0)

@@ -218,6 +218,40 @@ def _get(url: str) -> tuple[int, str]:
         return 0, str(error)
 
 
+def write_pod_info(
+    directory: Path, annotations: Mapping[str, str], labels: Mapping[str, str]
+) -> None:
+    """Replace what the downward API mounts into an agent's container."""
+    folder = directory / "podinfo"
+    folder.mkdir(exist_ok=True)
+    for name, values in (("annotations", annotations), ("labels", labels)):
+        text = "".join(f"{key}={json.dumps(value)}\n" for key, value in values.items())
+        (folder / f"{name}.new").write_text(text)
+        (folder / f"{name}.new").rename(folder / name)
+
+
+def agent_environment(
+    directory: Path, namespace: str, pod_name: str, pod_uid: str
+) -> dict[str, str]:
+    """The variables of an agent's container, with everything that is mounted in `directory`."""
+    return {
+        "POD_NAME": pod_name,
+        "POD_UID": pod_uid,
+        "POD_NAMESPACE": namespace,
+        "NODE_NAME": "node-a",
+        "CR_NAME": CR,
+        "DATA_PATH": str(directory / "data"),
+        "STORE_PATH": str(directory / "store"),
+        "RUN_PATH": str(directory / "run"),
+        "POD_INFO_PATH": str(directory / "podinfo"),
+        "API_KEY_FILE": str(directory / "apiKey"),
+        "GIT_AUTH_PATH": str(directory / "git-auth"),
+        "GIT_CA_PATH": str(directory / "git-ca"),
+        "GATEWAY_CA_FILE": str(directory / "no-ca"),
+        "GIT_INSECURE_HOSTS": "127.0.0.1",
+    }
+
+
 @dataclass
 class AgentHarness:
     """The environment of one pod: cluster objects, mounted files, repository, gateway."""
@@ -245,7 +279,8 @@ class AgentHarness:
         self.token_file.write_text(TOKEN)
         self._create_rights()
         self.create_status_object()
-        self.agent = AgentRun(self._environment(), self.directory / "agent.log", self._config())
+        environment = agent_environment(self.directory, self.namespace, POD, self.pod_uid)
+        self.agent = AgentRun(environment, self.directory / "agent.log", self._config())
 
     # the cluster
 
@@ -341,12 +376,7 @@ class AgentHarness:
     def annotate_pod(self, **annotations: str) -> None:
         """Change the pod's annotations, underscores standing for dashes."""
         self.annotations |= annotations
-        folder = self.directory / "podinfo"
-        folder.mkdir(exist_ok=True)
-        for name, values in (("annotations", self._annotations()), ("labels", LABELS)):
-            text = "".join(f"{key}={json.dumps(value)}\n" for key, value in values.items())
-            (folder / f"{name}.new").write_text(text)
-            (folder / f"{name}.new").rename(folder / name)
+        write_pod_info(self.directory, self._annotations(), LABELS)
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -394,25 +424,6 @@ class AgentHarness:
         path = self.directory / "agent.kubeconfig"
         path.write_text(yaml.safe_dump(document))
         return path
-
-    def _environment(self) -> dict[str, str]:
-        directory = self.directory
-        return {
-            "POD_NAME": POD,
-            "POD_UID": self.pod_uid,
-            "POD_NAMESPACE": self.namespace,
-            "NODE_NAME": "node-a",
-            "CR_NAME": CR,
-            "DATA_PATH": str(self.data),
-            "STORE_PATH": str(directory / "store"),
-            "RUN_PATH": str(directory / "run"),
-            "POD_INFO_PATH": str(directory / "podinfo"),
-            "API_KEY_FILE": str(self.token_file),
-            "GIT_AUTH_PATH": str(directory / "git-auth"),
-            "GIT_CA_PATH": str(directory / "git-ca"),
-            "GATEWAY_CA_FILE": str(directory / "no-ca"),
-            "GIT_INSECURE_HOSTS": "127.0.0.1",
-        }
 
 
 @contextlib.contextmanager

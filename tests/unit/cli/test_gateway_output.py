@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from windlass.base.errors import Stalled, WindlassError
@@ -9,8 +11,17 @@ from windlass.cli import gateway
 from windlass.cli.gateway_output import errors_with_flags, with_flags
 from windlass.gateways.agent import gateway_answers
 from windlass.gateways.agent.gateway_answers import GatewayAnswer
+from windlass.gateways.tree import file_policy, mapping, selection
+from windlass.gateways.tree.file_policy import Caps
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.tree.mapping import Convention
 from windlass.gateways.volume.lock import VolumeLocked
+from windlass.gateways.wire.routing import Routing, RoutingMapping, RoutingProfile
 from windlass.git.errors import GitError
+from windlass.git.format.remote import Remote
+from windlass.git.runner import check_transport
+from windlass.git.settings import GitSettings
+from windlass.git.store import Entry
 
 COMMIT = "a1" * 20
 
@@ -57,6 +68,94 @@ def test_scan_messages_name_flags_instead_of_fields(text: str) -> None:
     output = with_flags(text)
     assert "spec." not in output
     assert "https://127.0.0.1:8043" in output or "8043" not in text
+
+
+def _refusal(refuse: Callable[[], object]) -> str:
+    with pytest.raises(WindlassError) as caught:
+        refuse()
+    return caught.value.message
+
+
+_FILES = dict.fromkeys(("a", "b"), Entry(0o100644, "1"))
+
+
+@pytest.mark.parametrize(
+    ("refuse", "words"),
+    [
+        (
+            lambda: file_policy.check_files(_FILES, Caps(max_files=1)),
+            "the limit spec.safety.maxFiles in the file of --cr is 1",
+        ),
+        (
+            lambda: file_policy.check_sizes({"a": 2}, Caps(max_file_bytes=1)),
+            "the limit spec.safety.maxFileSize in the file of --cr is 1; raise the limit or "
+            "exclude this path with --exclude",
+        ),
+        (
+            lambda: file_policy.check_sizes({"a": 2}, Caps(max_total_bytes=1)),
+            "the limit spec.safety.maxTotalSize in the file of --cr is 1",
+        ),
+        (
+            lambda: selection.select_profile(Routing(), GatewayPod("a", "b")),
+            "set --service-path or --profile, or add a profile named 'default' to the file of --cr",
+        ),
+        (
+            lambda: mapping.convention_mappings(Convention("../x")),
+            "--service-path: '../x' must not contain '..'",
+        ),
+        (
+            lambda: mapping.profile_mappings(
+                "line",
+                RoutingProfile(mappings=(RoutingMapping("a", "db"),)),
+                lambda _, text: text,
+            ),
+            "--cr: spec.profiles.line.mappings[0].destination: db is a protected path",
+        ),
+        (
+            lambda: check_transport(Remote.parse("http://h/x"), GitSettings()),
+            "use https or ssh, or add --insecure-host",
+        ),
+    ],
+)
+def test_refusals_name_flags_or_the_file_of_the_option(
+    refuse: Callable[[], object], words: str
+) -> None:
+    """What has no flag of its own is set in the file of --cr."""
+    assert words in with_flags(_refusal(refuse))
+
+
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        (
+            "exceeding spec.safety.maxDeletes (3): a",
+            "exceeding spec.safety.maxDeletes in the file of --cr (3): a",
+        ),
+        (
+            "exceeding spec.safety.maxDeletePercent (25) of 40 managed files",
+            "exceeding spec.safety.maxDeletePercent in the file of --cr (25) of 40 managed files",
+        ),
+        (
+            "map other collections with additionalFiles or a profile",
+            "map other collections with additionalFiles or a profile in the file of --cr",
+        ),
+        (
+            "correct the Secret named by spec.gateway.caSecretRef",
+            "correct the Secret named by spec.gateway.caSecretRef in the file of --cr",
+        ),
+        ("siteNumber: must not contain", "--site-number: must not contain"),
+        ("additionalFiles[0]: a not found", "--cr: spec.additionalFiles[0]: a not found"),
+        (
+            "no response within spec.ignition.scan.requestTimeout",
+            "no response within spec.ignition.scan.requestTimeout in the file of --cr",
+        ),
+        ("--cr: cr.yaml: unknown field spec.gti", "--cr: cr.yaml: unknown field spec.gti"),
+        ("schema 9; upgrade the agent", "schema 9; upgrade windlass"),
+    ],
+)
+def test_fields_without_a_flag_are_in_the_file_of_the_option(text: str, output: str) -> None:
+    """Also where a message names more than the field."""
+    assert with_flags(text) == output
 
 
 def test_errors_keep_their_reason() -> None:

@@ -79,7 +79,8 @@ class SafetyPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             description="Mirror deletes every file below a managed directory that is not in Git, "
             "Manifest only files that came from Git, Never none. A first sync deletes "
             "nothing. Files that existed before their directory was synced are deleted only "
-            "when the annotation ignition-sync.io/allow-mass-delete names the commit."
+            "when the gateway has asked about them and the annotation "
+            "ignition-sync.io/allow-mass-delete is set to the commit afterwards."
         ),
     ] = "Mirror"
     max_deletes: Annotated[

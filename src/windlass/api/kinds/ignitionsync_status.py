@@ -88,7 +88,11 @@ class GatewayStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     sync_status: Annotated[SyncStatus, Meta(description="Sync status of the gateway.")]
     reason: Annotated[ShortText, Meta(description="Reason for the sync status.")] = ""
     message: Annotated[
-        str, Meta(description="Human-readable explanation of the sync status.", max_length=512)
+        str,
+        Meta(
+            description="Human-readable explanation of the sync status, or warnings of a sync.",
+            max_length=512,
+        ),
     ] = ""
     synced_commit: Annotated[
         CommitId, Meta(description="Commit whose files the gateway has scanned.")

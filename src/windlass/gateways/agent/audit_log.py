@@ -20,7 +20,7 @@ from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent.decisions import SyncCause
 from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.state import AppliedTree, AuditRecord
-from windlass.gateways.agent.sync import PlannedSync, SyncResult
+from windlass.gateways.agent.sync import SyncResult
 from windlass.gateways.volume.journal import TransactionRecord
 from windlass.gateways.volume.transaction import ApplyResult
 from windlass.git.commit_store import CommitStore
@@ -34,11 +34,6 @@ _MAX_AUTHOR_LENGTH = 128
 _MAX_LISTED = 20
 
 _log: Any = structlog.get_logger(__name__)
-
-
-def first_warnings(planned: PlannedSync) -> tuple[str, ...]:
-    """The warnings of a plan that its audit record lists."""
-    return (*planned.plan.warnings, *planned.warnings)[:_MAX_LISTED]
 
 
 class AuditLog:
@@ -59,7 +54,7 @@ class AuditLog:
     ) -> AuditRecord:
         """The record of a sync; `applied_tree` is the tree on the disk after it."""
         plan, applied = result.planned.plan, result.applied
-        warnings = (*first_warnings(result.planned), *applied.warnings)
+        warnings = (*plan.warnings, *result.planned.warnings, *applied.warnings)
         record = AuditRecord(
             action="sync",
             time=self._clock.now(),
@@ -96,15 +91,13 @@ class AuditLog:
         return structs.replace(record, **await self._applied_fields(applied_tree))
 
     async def resumed_sync_record(
-        self,
-        transaction: TransactionRecord,
-        applied_tree: AppliedTree | None,
-        warnings: tuple[str, ...],
+        self, transaction: TransactionRecord, applied_tree: AppliedTree | None, *, question: str
     ) -> AuditRecord:
         """The record of a sync that was interrupted past its commit point and then resumed.
 
-        `warnings` are those of its plan.
+        `question` is about files that it kept; empty if there are none.
         """
+        warnings = applied_tree.warnings if applied_tree is not None else ()
         puts = [step for step in transaction.steps if step.op == "put"]
         added = sum(step.was != "file" for step in puts)
         record = AuditRecord(
@@ -116,7 +109,7 @@ class AuditLog:
             modified=len(puts) - added,
             deleted=sum(step.op == "delete" for step in transaction.steps),
             tx=transaction.tx,
-            warnings=warnings,
+            warnings=((question, *warnings) if question else warnings)[:_MAX_LISTED],
         )
         return structs.replace(record, **await self._applied_fields(applied_tree))
 

@@ -14,7 +14,8 @@ restart the decisions are the same. `next_step`:
 | dry run, and this version was not planned yet | plan |
 | dry run | rest: DryRun |
 | commit or routing differ from the disk; a sync was requested; drift to repair | sync |
-| there are adopted files, and deleting them was newly allowed | sync |
+| adopted files were asked about, and deleting them was approved | sync |
+| there are adopted files, and no request about them for this commit and routing | sync |
 | the gateway still has to read files | scan |
 | anything else | rest: Synced |
 
@@ -95,6 +96,8 @@ class StepFacts:
     repair_needed: bool = False
     # Files that the last sync kept may be deleted now.
     deletes_allowed: bool = False
+    # It is not recorded which files a sync to this version keeps.
+    request_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,9 @@ def next_step(facts: StepFacts) -> NextStep:
             if facts.planned_version == desired and not requested
             else NextStep("plan")
         )
-    if facts.on_disk != desired or requested or facts.repair_needed or facts.deletes_allowed:
+    if facts.on_disk != desired or requested or facts.repair_needed:
+        return NextStep("sync")
+    if facts.deletes_allowed or facts.request_missing:
         return NextStep("sync")
     if facts.scan_pending:
         return NextStep("scan")

@@ -297,15 +297,11 @@ class AgentInputs:
         return self.metadata.access if self.metadata is not None else GatewayEndpoint()
 
     @property
-    def delete_allowance(self) -> DeleteAllowance | None:
-        """The allowance to delete many files, annotated on the CR or on the gateway's pod."""
-        metadata = self.metadata
-        if metadata is None or metadata.source is None:
-            return None
-        commit = metadata.source.commit
-        annotated = (metadata.overrides.mass_delete, self.pod.annotation("allow-mass-delete"))
-        is_allowed = bool(commit) and commit in annotated
-        return DeleteAllowance(commit, metadata.routing_hash) if is_allowed else None
+    def approved_commits(self) -> frozenset[str]:
+        """The commits whose deletions are approved, on the CR or on the gateway's pod."""
+        on_cr = self.metadata.overrides.mass_delete if self.metadata is not None else ""
+        on_pod = self.pod.annotation("allow-mass-delete") or ""
+        return frozenset(commit for commit in (on_cr, on_pod) if commit)
 
     @property
     def system_name(self) -> str:
@@ -337,7 +333,12 @@ def read_inputs(
     )
 
 
-def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPaths) -> SyncRequest:
+def build_request(
+    inputs: AgentInputs,
+    identity: AgentIdentity,
+    paths: AgentPaths,
+    allowed: DeleteAllowance | None = None,
+) -> SyncRequest:
     """The request for the commit that the metadata names; reads files."""
     metadata = inputs.metadata
     assert metadata is not None
@@ -358,7 +359,7 @@ def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPath
         routing_hash=metadata.routing_hash,
         pod=inputs.pod,
         cr_name=identity.cr_name,
-        safety=delete_safety(metadata.policy, inputs.api_token, inputs.delete_allowance),
+        safety=delete_safety(metadata.policy, inputs.api_token, allowed),
         caps=caps_from_policy(metadata.policy),
     )
 

@@ -30,7 +30,8 @@ from windlass.base import memory
 from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError, error_id
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import decisions, inputs, startup_gate, status
+from windlass.gateways.agent import approvals, decisions, inputs, startup_gate, status
+from windlass.gateways.agent.approvals import DeleteRequest
 from windlass.gateways.agent.decisions import NextStep, StartFacts, StepFacts, SyncVersion
 from windlass.gateways.agent.drift_watch import DriftWatch
 from windlass.gateways.agent.inputs import (
@@ -46,6 +47,7 @@ from windlass.gateways.agent.startup_gate import StartupGate
 from windlass.gateways.agent.status import GatewayCondition, StatusFacts, StatusWriter
 from windlass.gateways.agent.step_retries import CHECK_SECONDS, StepRetries
 from windlass.gateways.tree import plan as plans
+from windlass.gateways.tree.deletes import DeletesRefused
 from windlass.gateways.wire.metadata import AgentMetadata
 
 _log: Any = structlog.get_logger(__name__)
@@ -84,6 +86,8 @@ class AgentLoop:
         self._stopping = asyncio.Event()
         # Received from the watch, or loaded from the durable state.
         self._metadata = NewestMetadata()
+        # The watch has delivered since the start; until then an annotation may be newer.
+        self._has_watched_metadata = False
         # Inputs of the current or the last turn; None before the first.
         self._inputs: AgentInputs | None = None
         # Interrupt of the running step; None between two steps.
@@ -107,6 +111,10 @@ class AgentLoop:
 
     def on_metadata(self, keys: dict[str, str] | None) -> None:
         """Take the newest keys of the metadata ConfigMap; None when it does not exist."""
+        self._has_watched_metadata = True
+        self._update_metadata(keys)
+
+    def _update_metadata(self, keys: dict[str, str] | None) -> None:
         if not self._metadata.update(keys):
             return
         metadata = self._metadata.current
@@ -158,7 +166,7 @@ class AgentLoop:
         """Load the durable state; its metadata counts until the watch delivers newer metadata."""
         await self._operations.load_state()
         if self._metadata.keys is None and self._operations.state.metadata:
-            self.on_metadata(dict(self._operations.state.metadata))
+            self._update_metadata(dict(self._operations.state.metadata))
 
     async def _safe_turn(self) -> float:
         """Run a turn and record its failure; return the seconds until the next one."""
@@ -184,12 +192,14 @@ class AgentLoop:
         if not self._operations.is_started:
             await self._operations.start()
             await self._load_state()
-        await self._save_metadata(turn_inputs.metadata)
+        await self._save_metadata(turn_inputs)
         step = decisions.next_step(self._facts(turn_inputs))
         if step.kind in ("rest", "hold"):
             self._operations.count_skipped(step.reason or step.status)
             self._retries.record_success()
-            self._publish_status(self._idle_condition(step))
+            self._publish_status(self._idle_condition(step, turn_inputs))
+            if step.reason == "Synced":
+                await self._record_question(turn_inputs)
             return await self._check_drift(turn_inputs)
         waiting = self._retries.wait_seconds(turn_inputs.retry_key)
         if waiting and not await self._has_new_credential(turn_inputs):
@@ -197,17 +207,27 @@ class AgentLoop:
         await self._run_interruptible(step, turn_inputs)
         return 0.0
 
-    async def _save_metadata(self, metadata: AgentMetadata | None) -> None:
+    async def _save_metadata(self, turn_inputs: AgentInputs) -> None:
         """Store the metadata, so that a restart works while the API server is unreachable.
 
-        A handled rollback request that `metadata` no longer has is forgotten, or the same value
-        could never request another one.
+        A handled rollback request that the metadata no longer has is forgotten, or the same value
+        could never request another one; so is an approval of deletions that was withdrawn.
         """
+        metadata = turn_inputs.metadata
         keys, state = self._metadata.keys, self._operations.state
         if keys is not None and keys != state.metadata:
             await self._operations.update_state(metadata=keys)
         if metadata is not None and decisions.is_rollback_withdrawn(metadata, state.rollback):
             await self._operations.update_state(rollback="")
+        if metadata is not None and metadata.source is not None:
+            approval = approvals.approval_in_force(
+                state.approval,
+                turn_inputs.approved_commits,
+                metadata.source.commit,
+                metadata.routing_hash,
+            )
+            if approval != state.approval:
+                await self._operations.update_state(approval=approval)
 
     async def _has_new_credential(self, turn_inputs: AgentInputs) -> bool:
         """Whether the step failed for its API token and the token file was replaced since."""
@@ -264,7 +284,7 @@ class AgentLoop:
         """Run a dry run (APP-12): plan, publish what a sync would do, change nothing."""
         request = await self._build_request(turn_inputs, metadata)
         planned = await self._operations.plan(request, interrupt)
-        self._dry_run = status.dry_run_condition(planned.plan)
+        self._dry_run = status.dry_run_condition(planned)
         self.latest_plan = plans.to_json(planned.plan)
         self._planned_version = SyncVersion(request.commit, request.profile_hash)
         await self._operations.update_state(trigger=metadata.trigger)
@@ -282,18 +302,33 @@ class AgentLoop:
             ref=self._operations.state.ref,
             is_starting=not self._gate.is_open,
         )
-        result = await self._operations.sync(
-            request, interrupt, trigger=metadata.trigger, cause=cause
-        )
+        try:
+            result = await self._operations.sync(
+                request, interrupt, trigger=metadata.trigger, cause=cause
+            )
+        except DeletesRefused:
+            # The refusal is published next, and it is a question.
+            await self._record_question(turn_inputs)
+            raise
         self.latest_plan = plans.to_json(result.planned.plan)
         self._has_repaired = self._drift.repair_needed
         self._drift.mark_synced()
+
+    async def _record_question(self, turn_inputs: AgentInputs) -> None:
+        """Record that a person is asked about deletions, unless the answer is older than that."""
+        newest = inputs.sync_relevant(self._metadata.current)
+        if self._has_watched_metadata and newest == inputs.sync_relevant(turn_inputs.metadata):
+            await self._operations.publish_delete_request()
 
     async def _build_request(
         self, turn_inputs: AgentInputs, metadata: AgentMetadata
     ) -> SyncRequest:
         self._operations.set_fetch_timeout(metadata.policy.fetch_seconds)
-        return await run_in_thread(inputs.build_request, turn_inputs, self._identity, self._paths)
+        state = self._operations.state
+        allowed = approvals.allowance(state.approval, state.delete_request)
+        return await run_in_thread(
+            inputs.build_request, turn_inputs, self._identity, self._paths, allowed
+        )
 
     async def _check_drift(self, turn_inputs: AgentInputs) -> float:
         """Check for drift if that is due; return the seconds until the next turn."""
@@ -309,6 +344,7 @@ class AgentLoop:
 
     def _facts(self, turn_inputs: AgentInputs) -> StepFacts:
         state, applied = self._operations.state, self._operations.applied_tree
+        request = self._delete_request(turn_inputs)
         return StepFacts(
             metadata=turn_inputs.metadata,
             gateway=turn_inputs.gateway,
@@ -322,25 +358,35 @@ class AgentLoop:
             rolled_back_version=state.rolled_back,
             planned_version=self._planned_version,
             repair_needed=self._drift.repair_needed,
-            deletes_allowed=self._may_delete(turn_inputs),
+            deletes_allowed=approvals.is_granted(state.approval, request),
+            request_missing=applied is not None and applied.adopted > 0 and request is None,
         )
 
-    def _may_delete(self, turn_inputs: AgentInputs) -> bool:
-        """Whether an annotation newly allows to delete files that the last sync kept."""
-        applied, allowed = self._operations.applied_tree, turn_inputs.delete_allowance
-        if applied is None or not applied.adopted or allowed is None:
-            return False
-        # Excluded files stay even then, so `adopted` may never reach 0: one sync per commit.
-        return allowed.commit != self._operations.state.allowed
+    def _delete_request(self, turn_inputs: AgentInputs) -> DeleteRequest | None:
+        """The delete request for the desired commit and routing; None if there is none."""
+        metadata, request = turn_inputs.metadata, self._operations.state.delete_request
+        if metadata is None or metadata.source is None or request is None:
+            return None
+        is_current = request.is_for(metadata.source.commit, metadata.routing_hash)
+        return request if is_current else None
 
-    def _idle_condition(self, step: NextStep) -> GatewayCondition:
+    def _idle_condition(self, step: NextStep, turn_inputs: AgentInputs) -> GatewayCondition:
         """The condition to publish when there is nothing to do."""
         if step.status == "DryRun":
             return self._dry_run
         is_repaired = step.reason == "Synced" and self._has_repaired
         reason = "DriftRemediated" if is_repaired else step.reason
-        message = self._operations.state.kept_back if step.reason == "Synced" else step.message
+        message = self._warning_text(turn_inputs) if step.reason == "Synced" else step.message
         return GatewayCondition(step.status, reason, message)
+
+    def _warning_text(self, turn_inputs: AgentInputs) -> str:
+        """The question about files that are kept, then the warnings about the tree on the disk."""
+        applied, approval = self._operations.applied_tree, self._operations.state.approval
+        question = approvals.message(approval, self._delete_request(turn_inputs))
+        warnings, count = (applied.warnings, applied.warning_count) if applied else ((), 0)
+        if question:
+            warnings, count = (question, *warnings), count + 1
+        return status.warning_text(warnings, count)
 
     def _record_failure(self, error: WindlassError) -> float:
         """Publish a failed turn; return the seconds until the next one."""

@@ -19,7 +19,8 @@ from windlass.base import memory as memories
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import audit_log, state
+from windlass.gateways.agent import approvals, state
+from windlass.gateways.agent.approvals import DeleteRequest
 from windlass.gateways.agent.audit_log import NO_SCAN_NEEDED, NOT_SCANNED, AuditLog
 from windlass.gateways.agent.decisions import SyncCause
 from windlass.gateways.agent.gateway_answers import GatewayState
@@ -36,6 +37,7 @@ from windlass.gateways.agent.state import (
 )
 from windlass.gateways.agent.sync import PhaseTimer, PlannedSync, SyncEngine, SyncResult
 from windlass.gateways.tree import scan_rules
+from windlass.gateways.tree.deletes import DeletesRefused
 from windlass.gateways.tree.globs import GlobSet
 from windlass.gateways.tree.live_tree import FileDrift
 from windlass.gateways.tree.scan_rules import ScanKind, ScanMode, ScanResult
@@ -127,9 +129,11 @@ class GatewayOperations:
         # The crash hit before the audit record was stored. A rollback writes its own when resumed.
         if resumed is not None and resumed.tree == "new" and self.state.undoing is None:
             record = await self._audit_log.resumed_sync_record(
-                resumed.record, self.applied_tree, self.state.planned_warnings
+                resumed.record,
+                self.applied_tree,
+                question=approvals.message(self.state.approval, self.state.delete_request),
             )
-            await self.update_state(audit=self._replace_audit_record(record), planned_warnings=())
+            await self.update_state(audit=self._replace_audit_record(record))
         self._metrics.lock_held.set(1)
         self.is_started = self.is_tree_consistent = True
         return resumed
@@ -217,7 +221,7 @@ class GatewayOperations:
             rolled_back=pending.of,
             pending=tuple(sorted(scans)),
             trigger=trigger,
-            kept_back="",
+            delete_request=None,
             read=None,
             audit=record,
         )
@@ -288,19 +292,12 @@ class GatewayOperations:
         return drift
 
     def _record_pending_scans(self, planned: PlannedSync) -> None:
-        """Record the scans of a plan; called in the thread that is about to commit it.
-
-        Also its warnings: a restart that completes the sync has no plan.
-        """
+        """Record the scans of a plan; called in the thread that is about to commit it."""
         pending = tuple(sorted({*self.state.pending, *planned.plan.scans}))
         # A volume without a tree: the gateway's first boot is still to come (STA-8).
         boots = self.state.boots or self.applied_tree is None
         updated = structs.replace(
-            self.state,
-            pending=pending,
-            boots=boots,
-            kept_back=planned.confirmation_warning,
-            planned_warnings=audit_log.first_warnings(planned),
+            self.state, pending=pending, boots=boots, delete_request=_delete_request(planned)
         )
         self._state_file.write(updated)
         self.state = updated
@@ -321,12 +318,27 @@ class GatewayOperations:
         self, request: SyncRequest, error: WindlassError, started: float
     ) -> None:
         """Add a failure to the history; the same one again is not written."""
+        if isinstance(error, DeletesRefused):
+            await self._record_refused_deletes(request, error)
         latest = self.state.history[:1]
         if latest and (latest[0].commit, latest[0].result) == (request.commit, error.reason):
             return
         if self.is_started:
             entry = self._history_entry(request, error.reason, started)
             await self.update_state(history=(entry, *self.state.history)[:_MAX_HISTORY])
+
+    async def _record_refused_deletes(self, request: SyncRequest, error: DeletesRefused) -> None:
+        """Record what the approval would delete besides; a request that was published stays so."""
+        refused = DeleteRequest(request.commit, request.routing_hash, error.adopted)
+        known = self.state.delete_request
+        if known is None or approvals.published(known) != approvals.published(refused):
+            await self.update_state(delete_request=refused)
+
+    async def publish_delete_request(self) -> None:
+        """Record that a person is being asked about the files of the delete request."""
+        request, approval = self.state.delete_request, self.state.approval
+        if request is not None and approvals.needs_publication(approval, request):
+            await self.update_state(delete_request=approvals.published(request))
 
     async def _record_success(
         self,
@@ -358,9 +370,7 @@ class GatewayOperations:
             last_sync=last_sync,
             history=history,
             hashed=self.state.hashed or self._clock.now(),
-            allowed=request.safety.allowed.commit if request.safety.allowed is not None else "",
-            kept_back=result.planned.confirmation_warning,
-            planned_warnings=(),
+            delete_request=_delete_request(result.planned),
             audit=self._replace_audit_record(record),
         )
 
@@ -410,3 +420,8 @@ class GatewayOperations:
         for kind in result.kinds:
             self._metrics.scans.inc(kind.kind, kind.reason or kind.state)
             self._metrics.scan_seconds.observe(kind.seconds, kind.kind)
+
+
+def _delete_request(planned: PlannedSync) -> DeleteRequest:
+    manifest = planned.manifest
+    return DeleteRequest(manifest.commit, manifest.routing_hash, planned.unconfirmed)

@@ -23,6 +23,7 @@ from typing import Literal
 import msgspec
 
 from windlass.base import failpoint
+from windlass.gateways.agent.approvals import DeleteApproval, DeleteRequest
 from windlass.gateways.agent.decisions import SyncVersion
 from windlass.gateways.tree.manifest import Manifest
 from windlass.gateways.volume import data_directory, state_directory
@@ -110,13 +111,11 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     hashed: datetime | None = None
     # Audit record of the last sync or rollback, until it is written with its scan result.
     audit: AuditRecord | None = None
-    # Commit for which the last sync was allowed to delete files; empty if it was not.
-    allowed: str = ""
-    # Warning about files that the last sync did not delete because it was not allowed to.
-    kept_back: str = ""
-    # First warnings of the plan that is being applied, for the audit record of a sync that a start
-    # completes; empty once the sync has a record.
-    planned_warnings: tuple[str, ...] = ()
+    # The annotation that approves deletions; None while there is none.
+    approval: DeleteApproval | None = None
+    # Files that the last sync, or one that was refused, keeps until their deletion is approved;
+    # None if unknown: nobody was asked then.
+    delete_request: DeleteRequest | None = None
 
 
 class AgentStateFile:
@@ -155,13 +154,16 @@ class AgentStateFile:
 class AppliedTree:
     """A summary of the tree on the disk; `tree_digest` is equal for equal trees.
 
-    `adopted` counts the files that existed before their directory was first synced.
+    `adopted` counts the files that existed before their directory was first synced. `warnings` are
+    the first ones of the plan that led to the tree, `warning_count` counts all of them.
     """
 
     version: SyncVersion
     projects: tuple[str, ...]
     tree_digest: str
     adopted: int = 0
+    warnings: tuple[str, ...] = ()
+    warning_count: int = 0
 
 
 def summarize_manifest(manifest: Manifest | None) -> AppliedTree | None:
@@ -173,6 +175,8 @@ def summarize_manifest(manifest: Manifest | None) -> AppliedTree | None:
         projects=_project_names(manifest),
         tree_digest=tree_digest(manifest),
         adopted=len(manifest.adopted or ()),
+        warnings=manifest.warnings,
+        warning_count=manifest.warning_count,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,8 @@ from windlass import __version__
 from windlass.base.clock import Backoff, RateLimit
 from windlass.gateways.agent.inputs import AgentIdentity
 from windlass.gateways.agent.state import AgentState, AppliedTree
+from windlass.gateways.agent.sync import PlannedSync
 from windlass.gateways.tree.live_tree import FileDrift
-from windlass.gateways.tree.plan import Plan
 from windlass.gateways.wire import agent_report
 from windlass.gateways.wire.agent_report import AgentReport, AgentSyncStatus
 from windlass.gateways.wire.metadata import StatusObject
@@ -101,8 +102,19 @@ def build_report(
     )
 
 
-def dry_run_condition(plan: Plan) -> GatewayCondition:
-    """The result of a dry run as a condition: guards, counts and the first paths."""
+def warning_text(warnings: Sequence[str], count: int) -> str:
+    """The first of `count` warnings, with their number if it is not the only one; empty for 0.
+
+    Equal for equal plans, so that a sync that changes nothing does not change the report.
+    """
+    if not warnings:
+        return ""
+    return warnings[0] if count == 1 else f"{count} warnings, first: {warnings[0]}"
+
+
+def dry_run_condition(planned: PlannedSync) -> GatewayCondition:
+    """The result of a dry run as a condition: guards, counts, the first paths, warnings."""
+    plan = planned.plan
     counts = plan.counts()
     paths = [op.path for op in plan.ops if op.op in ("put", "delete")]
     shown = ", ".join(paths[:20])
@@ -110,8 +122,10 @@ def dry_run_condition(plan: Plan) -> GatewayCondition:
         f"dry run: {format_count(counts.get('put', 0), 'file')} to write, "
         f"{counts.get('delete', 0)} to delete: {shown}"
     )
-    guards = "; ".join(guard.message for guard in plan.guards)
-    text = f"{guards}; {text}" if guards else text
+    guards = (guard.message for guard in plan.guards)
+    warnings = (*plan.warnings, *planned.warnings)
+    listed = warning_text(warnings, len(warnings))
+    text = "; ".join((*guards, text, *([listed] if listed else ())))
     return GatewayCondition("DryRun", "", text, plan_digest=plan.digest)
 
 

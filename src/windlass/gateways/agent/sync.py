@@ -55,6 +55,9 @@ from windlass.gateways.volume.transaction import ApplyResult, Transaction
 from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
 
+# That a manifest lists, and so an audit record.
+_MAX_WARNINGS = 20
+
 SyncPhase = Literal["fetch", "plan", "stage", "apply", "scan"]
 
 
@@ -138,8 +141,8 @@ class PlannedSync:
     live_tree: LiveTree
     # Warnings of the selection and of the resulting tree; those of the plan are in `plan`.
     warnings: tuple[str, ...]
-    # Names files whose deletion needs a confirmation, else empty; is in `plan.warnings` too.
-    confirmation_warning: str = ""
+    # Adopted files that are kept until their deletion is approved; `plan.warnings` counts them.
+    unconfirmed: tuple[str, ...] = ()
 
     @property
     def added(self) -> int:
@@ -366,17 +369,26 @@ def _build_planned_sync(
         tree=inputs.tree_id,
         adopted=deletes.adoption_record(plan_inputs, plan.ops),
     )
-    warnings = _tree_warnings(plan, manifest, plan_inputs.live_tree)
+    tree_warnings = _tree_warnings(plan, manifest, plan_inputs.live_tree)
+    warnings = (*inputs.selection.warnings, *tree_warnings)
+    # The question about kept files is none of them: the state has it, with what was answered.
+    lasting = plans.lasting_warnings(layout, changes, builder.rendered, plan_inputs.live_tree)
     return PlannedSync(
         plan=plan,
-        manifest=manifest,
+        manifest=_with_warnings(manifest, (*lasting, *warnings)),
         selection=inputs.selection,
         layout=layout,
         changes=changes,
         live_tree=plan_inputs.live_tree,
-        warnings=(*inputs.selection.warnings, *warnings),
-        confirmation_warning=plans.confirmation_warning(plan_inputs, request.safety, target),
+        warnings=warnings,
+        unconfirmed=tuple(plans.files_to_confirm(plan_inputs, request.safety, plan.ops)),
     )
+
+
+def _with_warnings(manifest: Manifest, warnings: tuple[str, ...]) -> Manifest:
+    """`manifest` with the first of `warnings`, which are then in force exactly as long as it."""
+    listed = warnings[:_MAX_WARNINGS]
+    return structs.replace(manifest, warnings=listed, warning_count=len(warnings))
 
 
 def _tree_warnings(plan: Plan, manifest: Manifest, live_tree: LiveTree) -> Iterator[str]:

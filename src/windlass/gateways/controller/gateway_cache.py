@@ -122,7 +122,7 @@ class GatewayCache:
         self._owned_by_sync[gvr].enter(key, _owner_key(key, obj))
         return obj
 
-    async def record_delete(self, gvr: GVR, key: Key, delete: Awaitable[None]) -> None:
+    async def record_delete(self, gvr: GVR, key: Key, delete: Awaitable[object]) -> None:
         """Await `delete`; `get_owned` returns None from now on."""
         await self._recent.deleted((gvr, key), delete)
 

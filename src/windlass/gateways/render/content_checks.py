@@ -1,9 +1,9 @@
 """Checks rendered contents, and the resulting tree, before any file is written.
 
-JSON files that the gateway reads must be valid: an invalid one is an error and stops the sync.
-Other `*.json` belong to their authors, so invalid JSON there is a warning. So is what the gateway
-would complain about itself: a missing payload that a resource.json lists, a collection without its
-config-mode.json.
+JSON files that the gateway reads must be valid: an invalid one is an error and stops the sync, as
+is a config-mode.json that makes its collection its own parent. Other `*.json` belong to their
+authors, so invalid JSON there is a warning. So is what the gateway would complain about itself: a
+missing payload that a resource.json lists, a collection without its config-mode.json.
 
 Pure.
 """
@@ -71,7 +71,29 @@ def check_content(path: str, content: bytes) -> tuple[ContentFinding, ...]:
                 level, "ConfigSyntaxError", path, f"invalid JSON: {fault.message}", *position
             ),
         )
-    return ()
+    return tuple(_own_parent(path, content))
+
+
+def _own_parent(path: str, content: bytes) -> Iterator[ContentFinding]:
+    """An error if `content` is the config-mode.json of a collection that it names as its parent.
+
+    Layouts omit that file of an overlay by the name of its directory; this is about its content.
+    The path may have had another file before, so leaving it out now could lose that one.
+    """
+    folder, name = posixpath.split(path)
+    collection = folder.removeprefix(COLLECTIONS)
+    if name != MODE_FILE or folder != COLLECTIONS + collection or "/" in collection:
+        return
+    root = json_edit.find_containers(content, [("parent",)]).get(())
+    for child in root.children if root is not None else ():
+        if child.step != "parent" or child.value.kind != STRING:
+            continue
+        if json_edit.decode_string(content, child.value) == collection:
+            message = (
+                f'parent "{collection}" is the collection itself; set another parent, or, if a '
+                f"mode is mapped onto {collection}, remove this file from its source"
+            )
+            yield ContentFinding("error", "ConfigSyntaxError", path, message)
 
 
 def is_gateway_file(path: str) -> bool:

@@ -6,22 +6,23 @@ table of APP-9 (a path is ours if the manifest has it):
 | a live file that is no longer desired | Mirror | Manifest | Never |
 |---|---|---|---|
 | in a managed directory | every file | ours | - |
-| there, but older than its management (adopted) | ours, others if allowed | ours | - |
+| there, but older than its management (adopted) | ours, others if approved | ours | - |
 | in a newly managed directory | ours | ours | - |
 | outside: its root is no longer managed | ours | ours | ours |
 
 Excluded and protected paths and the API token used for scans are never deleted. While the name of
 that token is unknown, every token that is not ours is kept: it may be the one. So the first sync,
 when nothing is ours yet, deletes nothing at all. Symlinks are not files and stay. Too many deletes
-stop the sync until it is allowed for exactly this commit and routing; adopted files are kept until
-then, however few they are, and the sync goes on without them.
+stop the sync until it is allowed for exactly this commit and routing. Adopted files are kept,
+however few they are, until a person was asked about each of them and allowed it; the sync goes on
+without them.
 
 A managed directory may hold files that no commit brought. Under the policy Mirror:
 
 | such a file | is deleted |
 |---|---|
 | came after the directory became managed | with the next sync |
-| was there before: adopted | once an annotation allows this commit to delete |
+| was there before: adopted | once an allowance for this commit and routing names it |
 | any, and the manifest has no record of adoption | as if it were adopted |
 
 The manifest records adopted files, and a record ends when the file is gone, becomes part of the
@@ -44,6 +45,7 @@ from windlass.gateways.tree import live_tree, path_rules
 from windlass.gateways.tree.layout import Layout
 from windlass.gateways.tree.live_tree import LiveTree
 from windlass.gateways.tree.manifest import Manifest, ManifestEntry
+from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.gateways.tree.plan_steps import PlanStep
 from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 from windlass.objects.names import format_count
@@ -102,8 +104,11 @@ DeletePolicy: TypeAlias = Literal["Mirror", "Manifest", "Never"]
 # Below this many deletes, a percentage is not meaningful.
 MIN_DELETES_FOR_PERCENT = 10
 _MAX_NAMES = 5
+# Fewer where a message has more to say.
+_FEW_NAMES = 3
 # Short enough that the annotation at the end of the message is not cut off in a status.
 _PATH_CHARS = 50
+_ANNOTATION = f"{ANNOTATION_PREFIX}allow-mass-delete"
 _API_TOKEN_FOLDER = ("ignition", "api-token")
 # config, resources, the collection, and the folder above.
 _API_TOKEN_DEPTH = 5
@@ -111,10 +116,19 @@ _API_TOKEN_DEPTH = 5
 
 @dataclass(frozen=True, slots=True)
 class DeleteAllowance:
-    """An allowance for one commit to delete many files, under one routing."""
+    """An allowance for one commit to delete files, under one routing.
+
+    It lifts the guard against many deletes. Of the adopted files it covers `adopted`; None covers
+    all of them.
+    """
 
     commit: str
     routing_hash: str
+    adopted: frozenset[str] | None
+
+    def covers(self, commit: str, routing_hash: str) -> bool:
+        """Whether it is for exactly this commit and routing."""
+        return (self.commit, self.routing_hash) == (commit, routing_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +145,21 @@ class DeleteSafety:
     allowed: DeleteAllowance | None = None
 
 
-class PlanGuard(msgspec.Struct, frozen=True):
+class PlanGuard(msgspec.Struct, frozen=True, omit_defaults=True):
     """A finding that blocks the whole plan."""
 
     reason: str
     message: str
+    # Adopted files that an allowance would delete besides.
+    adopted: tuple[str, ...] = ()
+
+
+class DeletesRefused(SyncRefused):
+    """A plan was refused until its deletes are allowed; `adopted` would be deleted besides."""
+
+    def __init__(self, guard: PlanGuard) -> None:
+        super().__init__(guard.reason, "", guard.message)
+        self.adopted = guard.adopted
 
 
 def files_to_delete(
@@ -164,14 +188,26 @@ def files_to_confirm(
     )
 
 
-def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
-    """The warning about files that are kept although the commit does not have them."""
+def confirmation_warning(kept: Collection[str], *, commit: str, is_early: bool) -> str:
+    """The warning about files that are kept although the commit does not have them.
+
+    `is_early` if the annotation that allows it named the commit before this was asked.
+    """
     verb, them = ("is", "it") if len(kept) == 1 else ("are", "them")
+    names = _examples(kept, _FEW_NAMES if is_early else _MAX_NAMES)
     return (
         f"{format_count(len(kept), 'file')} existed before the directory was synced and "
-        f"{verb} kept: {_examples(kept)}. To delete {them}, annotate "
-        f'with {ANNOTATION_PREFIX}allow-mass-delete="{commit}"; to keep {them} without this '
-        f"warning, exclude {them}"
+        f"{verb} kept: {names}. To delete {them}, {_remedy(commit, is_early=is_early)}; "
+        f"to keep {them} without this warning, exclude {them}"
+    )
+
+
+def _remedy(commit: str, *, is_early: bool) -> str:
+    if not is_early:
+        return f'annotate with {_ANNOTATION}="{commit}"'
+    return (
+        f"remove {_ANNOTATION}, which was set before this message, wait until it changes, and "
+        "set it again"
     )
 
 
@@ -200,17 +236,39 @@ def _is_any_api_token(path: str) -> bool:
 
 
 def mass_delete_guard(
-    inputs: PlanInputs, safety: DeleteSafety, deletes: Collection[str], *, commit: str
+    inputs: PlanInputs,
+    safety: DeleteSafety,
+    deletes: Collection[str],
+    *,
+    commit: str,
+    is_early: bool = False,
 ) -> PlanGuard | None:
-    """The guard against too many `deletes`, which must not include moves; None if few enough."""
+    """The guard against too many `deletes`, which must not include moves; None if few enough.
+
+    `is_early` as for `confirmation_warning`.
+    """
     cause = _guard_cause(inputs, safety, deletes)
     if cause is None:
         return None
+    # Those of a newly managed directory are kept by this sync, and asked about after it.
+    previous = inputs.previous_directories
+    adopted = tuple(
+        path
+        for path in files_to_confirm(inputs, safety, adopted_files(inputs))
+        if live_tree.is_within(path, previous)
+    )
+    names = _examples(deletes, _FEW_NAMES if adopted or is_early else _MAX_NAMES)
+    more = (
+        f", and {format_count(len(adopted), 'file')} from before the directory was synced: "
+        f"{_examples(adopted, 1)}"
+        if adopted
+        else ""
+    )
     return PlanGuard(
         "MassDeleteGuard",
-        f"{format_count(len(deletes), 'file')} would be deleted, {cause}: "
-        f"{_examples(deletes)}. To allow it, annotate with "
-        f'{ANNOTATION_PREFIX}allow-mass-delete="{commit}"',
+        f"{format_count(len(deletes), 'file')} would be deleted, {cause}: {names}{more}. "
+        f"To allow it, {_remedy(commit, is_early=is_early)}",
+        adopted,
     )
 
 
@@ -269,12 +327,12 @@ def _guard_cause(inputs: PlanInputs, safety: DeleteSafety, deletes: Collection[s
     for root in (*layout.roots, *layout.vacant_roots):
         holds_nothing = root.kind == "dir" and root.path not in layout.directories
         if holds_nothing and any(path_rules.is_below(path, root.path) for path in deletes):
-            return f"leaving {root.path} empty"
+            return f"leaving {_shorten(root.path)} empty"
     return None
 
 
-def _examples(names: Collection[str]) -> str:
-    first = [_shorten(path) for path in sorted(names)[:_MAX_NAMES]]
+def _examples(names: Collection[str], limit: int) -> str:
+    first = [_shorten(path) for path in sorted(names)[:limit]]
     more = ", ..." if len(names) > len(first) else ""
     return f"{', '.join(first)}{more}"
 

@@ -72,6 +72,9 @@ class Manifest(msgspec.Struct, frozen=True):
     adopted: tuple[str, ...] | None = None
     # Paths in managed directories that are left to the gateway, as `Layout.omitted`.
     omitted: tuple[str, ...] = ()
+    # The first warnings of the plan, and how many there were; both empty in old manifests.
+    warnings: tuple[str, ...] = ()
+    warning_count: int = 0
     schema: int = MANIFEST_SCHEMA  # a newer one is refused
 
     @property

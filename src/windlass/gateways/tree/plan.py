@@ -19,13 +19,12 @@ import msgspec
 
 from windlass.gateways.tree import deletes, file_policy, obstacles, plan_steps, scan_rules
 from windlass.gateways.tree.changes import Changes, RenderedDigest
-from windlass.gateways.tree.deletes import DeleteSafety, PlanGuard, PlanInputs
+from windlass.gateways.tree.deletes import DeleteSafety, DeletesRefused, PlanGuard, PlanInputs
 from windlass.gateways.tree.file_policy import DEFAULT_CAPS, Caps
 from windlass.gateways.tree.layout import Layout, OverriddenFile, SkippedFile
 from windlass.gateways.tree.live_tree import LiveTree
 from windlass.gateways.tree.manifest import ManagedRoot, Manifest, ManifestEntry
 from windlass.gateways.tree.obstacles import Obstacles
-from windlass.gateways.tree.path_rules import SyncRefused
 from windlass.gateways.tree.plan_steps import PlanStep
 from windlass.gateways.tree.scan_rules import ScanOrder
 from windlass.objects.names import format_count
@@ -75,9 +74,9 @@ def to_json(plan: Plan) -> bytes:
 
 
 def check_guards(plan: Plan) -> None:
-    """Raise `SyncRefused` for a plan that must not be applied."""
+    """Raise `DeletesRefused` for a plan that must not be applied."""
     for guard in plan.guards:
-        raise SyncRefused(guard.reason, "", guard.message)
+        raise DeletesRefused(guard)
 
 
 def build_plan(
@@ -97,18 +96,17 @@ def build_plan(
     file_policy.check_sizes(_sizes(changes, rendered), caps)
     inputs = PlanInputs(layout, manifest, live)
     puts = _put_steps(layout, changes, rendered)
-    adopted = () if _is_allowed(safety, target) else deletes.adopted_files(inputs)
-    deleted = deletes.files_to_delete(inputs, safety, adopted)
+    kept = _unapproved_files(deletes.adopted_files(inputs), safety, target)
+    deleted = deletes.files_to_delete(inputs, safety, kept)
     blocking = obstacles.find_obstacles(inputs, deleted, (put.path for put in puts))
     guards, lifted_warnings = _guards(inputs, safety, {*deleted, *blocking.files}, puts, target)
     steps = _order_steps(inputs, puts, deleted, blocking)
-    found_warnings = _plan_warnings(layout, changes, rendered, live)
-    confirmation = confirmation_warning(inputs, safety, target)
+    confirmation = _confirmation_warning(files_to_confirm(inputs, safety, steps), safety, target)
+    # First what a user may have to decide: a status shows the first warning only.
     warnings = (
-        *layout.warnings,
-        *lifted_warnings,
-        *found_warnings,
         *([confirmation] if confirmation else ()),
+        *lasting_warnings(layout, changes, rendered, live),
+        *lifted_warnings,
     )
     plan = _assemble_plan(inputs, target, steps, guards, warnings)
     return msgspec.structs.replace(plan, digest=hashlib.sha256(to_json(plan)).hexdigest())
@@ -164,7 +162,9 @@ def _guards(
     """The guards in force, and a warning for each one that was lifted by an allowance."""
     moved = deletes.moved_files(inputs, deleted, Counter(put.blob for put in puts))
     counted = [path for path in deleted if path not in moved]
-    guard = deletes.mass_delete_guard(inputs, safety, counted, commit=target.commit)
+    guard = deletes.mass_delete_guard(
+        inputs, safety, counted, commit=target.commit, is_early=_names_commit(safety, target)
+    )
     if guard is None:
         return (), ()
     if _is_allowed(safety, target):
@@ -173,16 +173,45 @@ def _guards(
 
 
 def _is_allowed(safety: DeleteSafety, target: PlanTarget) -> bool:
-    """Whether an annotation allows this commit to delete files, under this routing."""
-    return safety.allowed == deletes.DeleteAllowance(target.commit, target.routing_hash)
+    """Whether this commit is allowed to delete files, under this routing."""
+    allowed = safety.allowed
+    return allowed is not None and allowed.covers(target.commit, target.routing_hash)
 
 
-def confirmation_warning(inputs: PlanInputs, safety: DeleteSafety, target: PlanTarget) -> str:
-    """The warning about adopted files whose deletion needs an allowance; empty without any."""
-    if _is_allowed(safety, target):
+def _unapproved_files(
+    adopted: frozenset[str], safety: DeleteSafety, target: PlanTarget
+) -> frozenset[str]:
+    """The files of `adopted` that no allowance covers."""
+    allowed = safety.allowed
+    if allowed is None or not _is_allowed(safety, target):
+        return adopted
+    return adopted - allowed.adopted if allowed.adopted is not None else frozenset()
+
+
+def _names_commit(safety: DeleteSafety, target: PlanTarget) -> bool:
+    """Whether an annotation names the commit already, so that setting it is no remedy.
+
+    An allowance for all adopted files is none of an annotation.
+    """
+    allowed = safety.allowed
+    return allowed is not None and allowed.adopted is not None and allowed.commit == target.commit
+
+
+def files_to_confirm(
+    inputs: PlanInputs, safety: DeleteSafety, steps: Iterable[PlanStep]
+) -> list[str]:
+    """The adopted files that `steps` keep until their deletion is allowed, in path order."""
+    return deletes.files_to_confirm(inputs, safety, deletes.adoption_record(inputs, steps))
+
+
+def _confirmation_warning(
+    unconfirmed: Collection[str], safety: DeleteSafety, target: PlanTarget
+) -> str:
+    """The warning about `unconfirmed` files; empty without any."""
+    if not unconfirmed:
         return ""
-    unconfirmed = deletes.files_to_confirm(inputs, safety, deletes.adopted_files(inputs))
-    return deletes.confirmation_warning(unconfirmed, commit=target.commit) if unconfirmed else ""
+    is_early = _names_commit(safety, target)
+    return deletes.confirmation_warning(unconfirmed, commit=target.commit, is_early=is_early)
 
 
 def _order_steps(
@@ -199,9 +228,11 @@ def _order_steps(
     )
 
 
-def _plan_warnings(
+def lasting_warnings(
     layout: Layout, changes: Changes, rendered: Mapping[str, RenderedDigest], live: LiveTree
 ) -> Iterable[str]:
+    """The warnings of a plan that stay true while its tree is on the disk."""
+    yield from layout.warnings
     ignored = sorted(path for path, kind in live.others.items() if kind != "protected")
     if ignored:
         yield (

@@ -14,7 +14,7 @@ stamped, so that no drift is reported without proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from windlass.base.clock import Clock, SystemClock
@@ -101,7 +101,7 @@ def inspect_drift(
 ) -> FileDrift:
     """The drift of all managed files, none before the first sync; `everything` reads contents.
 
-    What a plan neither writes nor deletes is no drift: excluded paths, omitted ones, and the
+    What a plan neither writes nor deletes is no drift: adopted, excluded and omitted files, and the
     gateway's resource for the token that it is scanned with, or for any while its name is unknown.
     """
     if manifest is None:
@@ -111,20 +111,26 @@ def inspect_drift(
     hashes = volume.hash_files(_without_excluded(suspects, excludes))
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]
     stamped = stamped_files(volume, store, manifest, altered)
-    managed = frozenset(manifest.directories)
-    kept = frozenset((*(manifest.adopted or ()), *manifest.omitted))
-    extras = (
-        path
-        for path in live.files
-        if path not in manifest.files
-        and path not in kept
-        and live_tree.is_within(path, managed)
-        and not deletes.is_kept_token(path, api_token)
-    )
+    extras = _extra_files(manifest, live.files, api_token)
     drift = live_tree.find_drift(
         manifest, live.files, hashes, _without_excluded(extras, excludes), stamped
     )
     return replace(drift, missing=_without_excluded(drift.missing, excludes))
+
+
+def _extra_files(manifest: Manifest, paths: Iterable[str], api_token: str) -> Iterator[str]:
+    """The live files that no sync brought and that a plan may delete, if they are not excluded."""
+    if manifest.adopted is None:
+        # Written by an earlier version: every file may be older than the first sync, as in a plan.
+        return
+    managed = frozenset(manifest.directories)
+    kept = frozenset((*manifest.adopted, *manifest.omitted))
+    for path in paths:
+        is_known = path in manifest.files or path in kept
+        if is_known or deletes.is_kept_token(path, api_token):
+            continue
+        if live_tree.is_within(path, managed):
+            yield path
 
 
 def _without_excluded(paths: Iterable[str], excludes: GlobSet) -> tuple[str, ...]:

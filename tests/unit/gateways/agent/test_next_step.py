@@ -47,6 +47,7 @@ def test_a_synced_gateway_rests() -> None:
         ({"on_disk": SyncVersion(NEW, "other")}, "sync"),
         ({"repair_needed": True}, "sync"),
         ({"deletes_allowed": True}, "sync"),
+        ({"request_missing": True}, "sync"),
         ({"scan_pending": True}, "scan"),
         ({"on_disk": BEFORE, "scan_pending": True}, "sync"),
         ({"dry_run": True}, "plan"),

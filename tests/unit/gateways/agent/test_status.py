@@ -9,6 +9,7 @@ from windlass.gateways.agent.decisions import SyncVersion
 from windlass.gateways.agent.inputs import AgentIdentity
 from windlass.gateways.agent.state import AgentState, LastSync
 from windlass.gateways.agent.status import GatewayCondition, StatusFacts
+from windlass.gateways.tree import deletes
 from windlass.gateways.tree.live_tree import FileDrift
 from windlass.gateways.tree.manifest import Manifest, ManifestEntry
 from windlass.gateways.wire import agent_report
@@ -61,3 +62,21 @@ def test_equal_trees_have_equal_digests() -> None:
     first, second = _manifest("a/b", "c"), _manifest("c", "a/b")
     assert state.tree_digest(first) == state.tree_digest(second)
     assert state.tree_digest(first) != state.tree_digest(_manifest("a/b"))
+
+
+def test_one_warning_is_reported_as_it_is_and_several_by_number_and_first() -> None:
+    """The first is what a user may have to decide."""
+    assert status.warning_text((), 0) == ""
+    assert status.warning_text(("a is not synced",), 1) == "a is not synced"
+    assert status.warning_text(("a", "b"), 3) == "3 warnings, first: a"
+
+
+def test_the_annotation_that_confirms_deletes_is_reported_whole() -> None:
+    """Beside other warnings, and whatever the names of the files: a report cuts its texts."""
+    paths = [f"config/resources/core/{number}/{'x' * 90}" for number in range(100_000, 100_010)]
+    kept = deletes.confirmation_warning(paths, commit=NEW, is_early=False)
+    condition = GatewayCondition("Synced", "Synced", status.warning_text((kept,), 100))
+    facts = StatusFacts("site", AgentState(), None)
+    report = agent_report.decode(status.encode_report(IDENTITY, condition, facts))
+    assert report is not None
+    assert f'allow-mass-delete="{NEW}"' in report.error_message

@@ -25,6 +25,29 @@ def test_broken_json_in_other_files_is_a_warning() -> None:
     assert content_checks.check_content("projects/p/code.py", b"{") == ()
 
 
+@pytest.mark.scenario("G22")
+@pytest.mark.parametrize(
+    ("collection", "content", "is_refused"),
+    [
+        ("core", b'{"parent": "core"}', True),
+        ("prd", b'\xef\xbb\xbf{"title": "x", "parent": "p\\u0072d"}', True),
+        ("core", b'{"parent": "system", "meta": {"parent": "core"}}', False),
+        ("prd", b'{"parent": "core"}', False),
+        ("prd", b'{"parent": null}', False),
+        ("core", b'["parent", "core"]', False),
+        ("core/deeper", b'{"parent": "core/deeper"}', False),
+    ],
+)
+def test_a_collection_must_not_be_its_own_parent(
+    collection: str, content: bytes, is_refused: bool
+) -> None:
+    """By the content of its config-mode.json, however that came there."""
+    path = f"config/resources/{collection}/config-mode.json"
+    findings = content_checks.check_content(path, content)
+    assert [finding.level for finding in findings] == ["error"] * is_refused
+    assert all(f'parent "{collection}" is' in str(finding) for finding in findings)
+
+
 def test_a_path_below_the_runtime_store_is_an_error() -> None:
     """Whatever the file below .resources contains."""
     [finding] = content_checks.check_content("projects/.resources/x/config.json", b"{}")

@@ -54,6 +54,14 @@ def test_synced_means_the_commit_and_routing_of_this_pod(
     assert fleet.all_synced is counts
 
 
+def test_the_warnings_of_a_synced_gateway_are_shown() -> None:
+    """In its row of the status; it is synced all the same."""
+    fleet = _fleet((GATEWAY, synced_report(GATEWAY, error_message="2 warnings, first: a")))
+    (row,) = summary.status_rows(fleet)
+    assert (row["syncStatus"], row["message"]) == ("Synced", "2 warnings, first: a")
+    assert fleet.all_synced
+
+
 def test_without_a_commit_no_gateway_is_synced() -> None:
     """An empty report does not match an empty target."""
     goal = SyncTarget("", GOAL.routing, GOAL.routing_hash)

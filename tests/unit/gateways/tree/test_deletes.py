@@ -25,6 +25,12 @@ def _gateway(*mapped: tuple[str, str], safety: DeleteSafety | None = None) -> Ga
     return GatewayModel(annotated_pod(), Routing({"default": profile}), safety or DeleteSafety())
 
 
+def _allowing(gateway: GatewayModel, commit: Commit, *adopted: str) -> DeleteSafety:
+    """The gateway's rules with an allowance for a commit and the adopted files."""
+    allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing), frozenset(adopted))
+    return replace(gateway.safety, allowed=allowed)
+
+
 def _many(count: int, start: int = 0) -> dict[str, bytes]:
     return {f"s/{index:03}": b"%d" % index for index in range(start, start + count)}
 
@@ -76,10 +82,67 @@ def test_adopted_files_are_deleted_only_with_an_allowance() -> None:
         f'annotate with ignition-sync.io/allow-mass-delete="{later.id}"; to keep it without this '
         "warning, exclude it",
     )
-    gateway.safety = DeleteSafety(allowed=DeleteAllowance(later.id, hash_routing(gateway.routing)))
+    gateway.safety = _allowing(gateway, later, "y/live")
     assert gateway.sync(later).paths("delete") == ["y/live"]
     assert gateway.manifest is not None
     assert gateway.manifest.adopted == ()
+
+
+def test_an_allowance_covers_the_adopted_files_that_it_names() -> None:
+    """Others stay; the annotation names the commit already, so it has to be set once more."""
+    gateway = _gateway(("s", "x"))
+    commit = Commit({"s/a": b"1"})
+    for name in ("asked", "later"):
+        gateway.disk.write(f"x/{name}", b"live")
+    gateway.sync(commit)
+    gateway.safety = _allowing(gateway, commit, "x/asked")
+    result = gateway.sync(commit)
+    assert result.paths("delete") == ["x/asked"]
+    assert result.plan.warnings == (
+        "1 file existed before the directory was synced and is kept: x/later. To delete it, "
+        "remove ignition-sync.io/allow-mass-delete, which was set before this message, wait until "
+        "it changes, and set it again; to keep it without this warning, exclude it",
+    )
+
+
+def test_an_allowance_deletes_nothing_in_a_directory_that_becomes_managed() -> None:
+    """Also one for all adopted files: nobody has seen yet which these are."""
+    gateway = _gateway(("s", "x"))
+    commit = Commit({"s/a": b"1"})
+    gateway.disk.write("x/live", b"live")
+    gateway.safety = DeleteSafety(
+        allowed=DeleteAllowance(commit.id, hash_routing(gateway.routing), None)
+    )
+    result = gateway.sync(commit)
+    assert result.paths("delete") == []
+    assert (
+        f'annotate with ignition-sync.io/allow-mass-delete="{commit.id}"'
+        in (result.plan.warnings[0])
+    )
+    assert gateway.sync(commit).paths("delete") == ["x/live"]
+
+
+def test_the_guard_names_the_adopted_files_that_its_allowance_deletes() -> None:
+    """Not those of a directory that becomes managed: no allowance deletes them in this sync."""
+    gateway = _gateway(("s", "x"))
+    for number in range(3):
+        gateway.disk.write(f"x/live{number}", b"live")
+    gateway.disk.write("y/live", b"live")
+    gateway.sync(Commit({**_many(40), "t/a": b""}))
+    gateway.routing = _gateway(("s", "x"), ("t", "y")).routing
+    smaller = Commit({**_many(10), "t/a": b""})
+    (guard,) = gateway.plan(smaller).plan.guards
+    assert guard.adopted == ("x/live0", "x/live1", "x/live2")
+    assert guard.message == (
+        "30 files would be deleted, exceeding spec.safety.maxDeletePercent (25) of 40 managed "
+        "files: x/010, x/011, x/012, ..., and 3 files from before the directory was synced: "
+        "x/live0, .... To allow it, annotate with "
+        f'ignition-sync.io/allow-mass-delete="{smaller.id}"'
+    )
+    gateway.safety = _allowing(gateway, smaller, *guard.adopted)
+    deleted = gateway.sync(smaller).paths("delete")
+    assert len(deleted) == 33
+    assert "y/live" in gateway.disk.files
 
 
 def test_an_adopted_file_is_managed_once_a_commit_contains_it() -> None:
@@ -208,6 +271,27 @@ def test_the_annotation_in_the_message_is_never_truncated() -> None:
     assert caught.value.message.endswith(f'allow-mass-delete="{smaller.id}"')
 
 
+@pytest.mark.parametrize("is_early", [False, True])
+def test_no_message_about_adopted_files_is_truncated(*, is_early: bool) -> None:
+    """Neither that of the guard nor the warning, with as many and as long paths as there may be."""
+    gateway = _gateway(("s", "x"))
+    paths = [f"{'long/' * 30}{number}" for number in range(20)]
+    for path in paths:
+        gateway.disk.write(f"x/{path}-live", b"live")
+    gateway.sync(Commit({f"s/{path}": b"%d" % index for index, path in enumerate(paths)}))
+    smaller = Commit({"s/stays": b""})
+    if is_early:
+        allowed = DeleteAllowance(smaller.id, "other", frozenset())
+        gateway.safety = replace(gateway.safety, allowed=allowed)
+    result = gateway.plan(smaller)
+    (guard,) = result.plan.guards
+    ending = "set it again" if is_early else f'allow-mass-delete="{smaller.id}"'
+    assert guard.message.endswith(ending)
+    # Room for numbers of seven digits instead of two.
+    for message in (guard.message, *result.plan.warnings):
+        assert len(message) + 3 * 5 <= 512
+
+
 @pytest.mark.scenario("G42")
 def test_an_allowance_is_valid_for_one_commit_and_routing() -> None:
     """An allowance for another commit or routing has no effect."""
@@ -215,10 +299,11 @@ def test_an_allowance_is_valid_for_one_commit_and_routing() -> None:
     gateway.sync(Commit(_many(100)))
     smaller = Commit(_many(40))
     routing_hash = hash_routing(gateway.routing)
-    for allowance in (DeleteAllowance("other", routing_hash), DeleteAllowance(smaller.id, "other")):
+    for commit, routing in (("other", routing_hash), (smaller.id, "other")):
+        allowance = DeleteAllowance(commit, routing, None)
         gateway.safety = replace(gateway.safety, allowed=allowance)
         assert gateway.plan(smaller).plan.guards
-    gateway.safety = replace(gateway.safety, allowed=DeleteAllowance(smaller.id, routing_hash))
+    gateway.safety = _allowing(gateway, smaller)
     result = gateway.sync(smaller)
     assert result.plan.guards == ()
     assert "deletion of 60 files is allowed" in result.plan.warnings[-1]
