@@ -3,7 +3,7 @@
 A destination whose references are valid is passed to the mirror as a `WriteTarget`; any error
 stops its writes and keeps its files. Between reconciles the mirror reports progress through
 `mirror_progressed`, which requeues the destination: at once for a transition, else at most every
-`_STATUS_INTERVAL_SECONDS`. Changes that begin to wait are reported only if they wait that long.
+`_STATUS_INTERVAL_SECONDS`. Changes that wait take Synced back only if they wait that long.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class DestinationReconciler:
         self._metrics = metrics
         # State of attribution for a destination, and whether it is still settling.
         self._attribution = attribution
+        # Since when paths of a destination wait for a push, monotonic; absent = none does.
+        self._pending_since: dict[Key, float] = {}
         # The progress last reported, and its monotonic time.
         self._reported: dict[Key, tuple[DestinationProgress, float]] = {}
         # Whether the last reconcile found it Ready; absent = no.
@@ -105,15 +107,16 @@ class DestinationReconciler:
         """Requeue a destination whose progress changed, at once if it is a transition."""
         reported, reported_at = self._reported.get(key, (None, 0.0))
         progress = self._progress(key)
-        if reported is None or reported.transitions != progress.transitions:
+        if (
+            reported is None
+            or reported.transitions != progress.transitions
+            or reported.is_synced != progress.is_synced
+        ):
             self._queue.add(key)
-        elif reported.is_synced != progress.is_synced:
-            # Most pushes end within the interval, and so does Synced=False: it is never written.
-            self._queue.add_after(key, 0.0 if progress.is_synced else _STATUS_INTERVAL_SECONDS)
         elif reported != progress:
-            self._queue.add_after(
-                key, max(0.0, reported_at + _STATUS_INTERVAL_SECONDS - self._clock.monotonic())
-            )
+            # Most pushes end within the interval: then what waited is never written.
+            since = self._pending_since.get(key, reported_at)
+            self._queue.add_after(key, self._seconds_left(since))
 
     async def reconcile(self, key: Key) -> Outcome:
         """Check one GitDestination, pass it to the mirror and report its progress."""
@@ -122,6 +125,7 @@ class DestinationReconciler:
             self._stop_writing(key)
             self._settled.discard(key)
             self._reported.pop(key, None)
+            self._pending_since.pop(key, None)
             self._last_listings.pop(key, None)
             self._metrics.forget_destination(key)
             return Outcome.gone()
@@ -153,7 +157,13 @@ class DestinationReconciler:
         if outcome.transient and not progress.is_open:
             self._settled.discard(key)
         self._reported[key] = (progress, self._clock.monotonic())
+        if progress.pending and not progress.is_late:
+            return replace(outcome, requeue_after=self._seconds_left(self._pending_since[key]))
         return outcome
+
+    def _seconds_left(self, since: float) -> float:
+        """Seconds until the interval that began then is over."""
+        return max(0.0, since + _STATUS_INTERVAL_SECONDS - self._clock.monotonic())
 
     def _update_metrics(self, key: Key, progress: DestinationProgress) -> None:
         """Set the gauges of a destination, and count a folder conflict when it appears."""
@@ -250,7 +260,19 @@ class DestinationReconciler:
             self._first_synced.discard(key)
         elif progress.is_idle:
             self._first_synced.add(key)
-        return replace(progress, first_sync_done=key in self._first_synced)
+        return replace(
+            progress,
+            first_sync_done=key in self._first_synced,
+            is_late=self._pends_for_long(key, progress),
+        )
+
+    def _pends_for_long(self, key: Key, progress: DestinationProgress) -> bool:
+        """Whether paths have waited for a push for the whole interval."""
+        if not progress.pending:
+            self._pending_since.pop(key, None)
+            return False
+        since = self._pending_since.setdefault(key, self._clock.monotonic())
+        return self._seconds_left(since) == 0.0
 
     def _unchecked_rules(self, key: Key) -> tuple[str, ...]:
         """Rules of a destination that may still select scopes for it."""

@@ -14,7 +14,7 @@
 |---|---|---|
 | a scope cannot be observed completely | False | SnapshotIncomplete |
 | not every scope was listed, or what was found is not pushed yet | False | Seeding |
-| later changes are pending | False | CatchingUp |
+| later changes are pending for long | False | CatchingUp |
 | its references are not valid, or its reconcile failed | False | the reason of Ready |
 | else, also without rules: nothing is left to do | True | Synced |
 
@@ -77,6 +77,8 @@ class DestinationProgress:
     """Managed files that the server has."""
     pending: int = 0
     """Paths that are not pushed yet."""
+    is_late: bool = True
+    """Whether such paths have waited for longer than a push may take."""
     retained: int = 0
     """Files that only the prune mode keeps."""
     last_commit: str = ""
@@ -138,9 +140,11 @@ class DestinationProgress:
         """Whether Git has everything that was observed.
 
         A review or a repeated snapshot that is still to be compared is no change: it takes
-        Synced back only once it has found one, which `pending` counts.
+        Synced back only once it has found one, which `pending` counts. Changes take it back only
+        if they wait for long, whatever else the destination is reconciled for meanwhile.
         """
-        nothing_waits = self.is_idle or (self.first_sync_done and not self.pending)
+        changes_wait = self.pending and self.is_late
+        nothing_waits = self.is_idle or (self.first_sync_done and not changes_wait)
         return self.all_scopes_synced and nothing_waits
 
 

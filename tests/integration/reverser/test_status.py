@@ -129,6 +129,25 @@ def test_pending_changes_are_reported(
     assert len(mirrored.files()) == 2
 
 
+def test_changes_that_wait_for_seconds_leave_synced_true(
+    mirrored: MirroredNamespace, git_host: RunningGitServer
+) -> None:
+    """2.2: Synced does not turn meanwhile, whatever else the destination is reconciled for."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    eventually(lambda: _first_sync(mirrored), "the first sync")
+    before = mirrored.condition("gitdestination", "destination", "Synced")
+    git_host.server.faults.set(GitFault("error", service="receive-pack"))
+    try:
+        mirrored.admin.apply(mirrored.config_map("two", a="1"))
+        mirrored.await_condition("gitdestination", "destination", "GitUnavailable")
+        assert mirrored.condition("gitdestination", "destination", "Synced") == before
+    finally:
+        git_host.server.faults.clear()
+    mirrored.await_condition("gitdestination", "destination", "Ready")
+    assert mirrored.condition("gitdestination", "destination", "Synced") == before
+
+
 def test_the_first_sync_is_reported_by_events_once(mirrored: MirroredNamespace) -> None:
     """5.2: the branch, the claim and the first sync are events on the destination."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))

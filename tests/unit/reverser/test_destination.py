@@ -8,7 +8,7 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from tests.support.reverser.destination_folder import DESTINATION, empty_folder
-from windlass.base.clock import SystemClock
+from tests.unit.runtime.fakes import ManualClock
 from windlass.objects.names import Key
 from windlass.reverser.destination import DestinationReconciler
 from windlass.reverser.destination_status import DestinationProgress
@@ -34,7 +34,9 @@ class _RequeuedKeys:
         self.seconds.append(seconds)
 
 
-def _reconciler(folder: Folder, queue: _RequeuedKeys, *rules: Any) -> DestinationReconciler:
+def _reconciler(
+    folder: Folder, queue: _RequeuedKeys, *rules: Any, clock: ManualClock | None = None
+) -> DestinationReconciler:
     """A reconciler whose only destination has that folder and those rules."""
     workers = SimpleNamespace(find=lambda _: (SimpleNamespace(error=None), folder))
     return DestinationReconciler(
@@ -43,7 +45,7 @@ def _reconciler(folder: Folder, queue: _RequeuedKeys, *rules: Any) -> Destinatio
         cast("Any", SimpleNamespace(workers=workers)),
         StreamRegistry(),
         cast("Any", queue),
-        SystemClock(),
+        clock or ManualClock(),
         mirror_salt=b"",
         metrics=MirrorMetrics(ReverserMetrics(CollectorRegistry())),
         attribution=lambda _: ("Receiving", False),
@@ -53,17 +55,19 @@ def _reconciler(folder: Folder, queue: _RequeuedKeys, *rules: Any) -> Destinatio
 def _report(reconciler: DestinationReconciler) -> DestinationProgress:
     """Report the progress of this moment, as a reconcile does."""
     progress = reconciler._progress(DESTINATION)
-    reconciler._reported[DESTINATION] = (progress, SystemClock().monotonic())
+    reconciler._reported[DESTINATION] = (progress, reconciler._clock.monotonic())
     return progress
 
 
 def test_a_destination_that_is_synced_again_is_reported_at_once() -> None:
     """2.2: a condition that turns does not wait for the interval of a busy status."""
-    folder, queue = empty_folder(), _RequeuedKeys()
-    reconciler = _reconciler(folder, queue)
+    folder, queue, clock = empty_folder(), _RequeuedKeys(), ManualClock()
+    reconciler = _reconciler(folder, queue, clock=clock)
     folder.is_open = True
     assert _report(reconciler).is_synced
     folder.dropped.add("base/one.yaml")
+    _report(reconciler)
+    clock.seconds = 10.0
     assert not _report(reconciler).is_synced
     folder.dropped.clear()
     reconciler.mirror_progressed(DESTINATION)
@@ -72,13 +76,30 @@ def test_a_destination_that_is_synced_again_is_reported_at_once() -> None:
 
 def test_changes_are_reported_only_if_they_wait_for_long() -> None:
     """A push that ends soon writes no status that says Synced=False."""
-    folder, queue = empty_folder(), _RequeuedKeys()
-    reconciler = _reconciler(folder, queue)
+    folder, queue, clock = empty_folder(), _RequeuedKeys(), ManualClock()
+    reconciler = _reconciler(folder, queue, clock=clock)
     folder.is_open = True
     assert _report(reconciler).is_synced
+    clock.seconds = 100.0
     folder.dropped.add("base/one.yaml")
     reconciler.mirror_progressed(DESTINATION)
     assert queue.seconds == [10.0]
+
+
+def test_changes_count_as_waiting_from_when_they_came() -> None:
+    """A reconcile for another reason reports none that came a moment ago."""
+    folder, clock = empty_folder(), ManualClock()
+    reconciler = _reconciler(folder, _RequeuedKeys(), clock=clock)
+    folder.is_open = True
+    _report(reconciler)
+    for came in (0.0, 15.0):
+        clock.seconds = came
+        folder.dropped.add("base/one.yaml")
+        assert _report(reconciler).is_synced
+        clock.seconds = came + 9.0
+        assert _report(reconciler).is_synced
+        folder.dropped.clear()
+        assert _report(reconciler).is_synced
 
 
 def test_a_review_that_changes_nothing_requeues_nothing() -> None:
