@@ -8,7 +8,7 @@ stops its writes and keeps its files. Between reconciles the mirror reports prog
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
@@ -20,6 +20,7 @@ from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
 from windlass.git.format.objects import Person
 from windlass.git.format.refs import RefListing
+from windlass.objects.condition import Condition
 from windlass.objects.names import Key
 from windlass.reverser import destination_status
 from windlass.reverser.attribution.webhook_coverage import AttributionState
@@ -35,8 +36,9 @@ from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream import Stream
 from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.runtime import status as runtime_status
-from windlass.runtime.outcome import Outcome
+from windlass.runtime.outcome import READY, Outcome
 from windlass.runtime.queue import KeyedQueue
+from windlass.telemetry.reasons import EventReason
 
 _FOLDER_CLAIMED = "FolderClaimed"
 _STATUS_INTERVAL_SECONDS = 10.0
@@ -73,6 +75,8 @@ class DestinationReconciler:
         self._pending_since: dict[Key, float] = {}
         # The progress last reported, and its monotonic time.
         self._reported: dict[Key, tuple[DestinationProgress, float]] = {}
+        # Turns of Ready that were reported in the last fight with other writers, with its number.
+        self._race_turns: dict[Key, frozenset[tuple[int, str]]] = {}
         # Whether the last reconcile found it Ready; absent = no.
         self._ready: dict[Key, bool] = {}
         # Destinations whose verdict is final for now; until then rules do not warn about them.
@@ -126,6 +130,7 @@ class DestinationReconciler:
             self._settled.discard(key)
             self._reported.pop(key, None)
             self._pending_since.pop(key, None)
+            self._race_turns.pop(key, None)
             self._last_listings.pop(key, None)
             self._metrics.forget_destination(key)
             return Outcome.gone()
@@ -146,11 +151,12 @@ class DestinationReconciler:
         progress = self._progress(key)
         self._update_metrics(key, progress)
         stored_status = msgspec.json.decode(raw).get("status") or {}
+        before = runtime_status.status_conditions(stored_status)
         outcome = destination_status.destination_outcome(
-            progress,
-            runtime_status.status_conditions(stored_status),
-            is_new=not stored_status.get("lastPush"),
+            progress, before, is_new=not stored_status.get("lastPush")
         )
+        if self._repeats_race(key, progress, before):
+            outcome = replace(outcome, is_quiet=True)
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._settled.add(key)
         # Its branch is still being checked.
@@ -160,6 +166,22 @@ class DestinationReconciler:
         if progress.pending and not progress.is_late:
             return replace(outcome, requeue_after=self._seconds_left(self._pending_since[key]))
         return outcome
+
+    def _repeats_race(
+        self, key: Key, progress: DestinationProgress, before: Iterable[Condition]
+    ) -> bool:
+        """Whether Ready turns as it did before in the same fight with other writers.
+
+        Pushes that land and pushes that lose a race alternate; the first turn of each kind is
+        an Event.
+        """
+        last = next((row.reason for row in before if row.type == READY), "")
+        ready = progress.reason or "Ready"
+        if {last, ready} != {"Ready", EventReason.PUSH_RACED}:
+            return False
+        turn, turns = (progress.fight, ready), self._race_turns.get(key, frozenset())
+        self._race_turns[key] = frozenset(row for row in turns if row[0] == turn[0]) | {turn}
+        return turn in turns
 
     def _seconds_left(self, since: float) -> float:
         """Seconds until the interval that began then is over."""
@@ -291,6 +313,7 @@ class DestinationReconciler:
         return DestinationProgress(
             is_open=folder.is_open,
             error=folder.error or group.error,
+            fight=group.fight,
             objects=folder.objects,
             pending=folder.pending,
             retained=folder.retained,

@@ -73,6 +73,8 @@ class DestinationProgress:
     """Whether its folder is loaded and may be written."""
     error: WindlassError | None = None
     """Error of its folder or its writer group; None if the last attempt succeeded."""
+    fight: int = 0
+    """Number of the last fight with other writers of the branch, whose lost races are one."""
     objects: int = 0
     """Managed files that the server has."""
     pending: int = 0

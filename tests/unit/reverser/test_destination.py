@@ -5,16 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from tests.support.reverser.destination_folder import DESTINATION, empty_folder
 from tests.unit.runtime.fakes import ManualClock
+from windlass.objects.condition import Condition
 from windlass.objects.names import Key
 from windlass.reverser.destination import DestinationReconciler
 from windlass.reverser.destination_status import DestinationProgress
 from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish.file_update import FolderReview
 from windlass.reverser.publish.folder import Folder
+from windlass.reverser.publish.writer_group import WriterGroup
 from windlass.reverser.watch.stream_registry import StreamRegistry
 from windlass.telemetry.reverser import ReverserMetrics
 
@@ -35,10 +39,15 @@ class _RequeuedKeys:
 
 
 def _reconciler(
-    folder: Folder, queue: _RequeuedKeys, *rules: Any, clock: ManualClock | None = None
+    folder: Folder,
+    queue: _RequeuedKeys,
+    *rules: Any,
+    clock: ManualClock | None = None,
+    group: WriterGroup | None = None,
 ) -> DestinationReconciler:
     """A reconciler whose only destination has that folder and those rules."""
-    workers = SimpleNamespace(find=lambda _: (SimpleNamespace(error=None), folder))
+    group = group or WriterGroup(Key("ns", "repo"))
+    workers = SimpleNamespace(find=lambda _: (group, folder))
     return DestinationReconciler(
         cast("Any", SimpleNamespace(rules_for=lambda _: rules)),
         cast("Any", None),
@@ -127,3 +136,29 @@ def test_a_destination_waits_for_rules_that_were_not_resolved_yet() -> None:
     assert _report(reconciler).is_synced
     reconciler.rule_deleted(*_RULE)
     assert not _report(reconciler).is_synced
+
+
+@pytest.mark.parametrize("seconds", [1.0, 100.0])
+def test_a_fight_with_other_writers_is_one_warning(seconds: float) -> None:
+    """5.2: pushes that land in it bring no second Event and no second line; a new fight does."""
+    folder, group, clock = empty_folder(), WriterGroup(Key("ns", "repo")), ManualClock()
+    reconciler = _reconciler(folder, _RequeuedKeys(), clock=clock, group=group)
+    folder.is_open = True
+    last, reported = "Ready", []
+    with capture_logs() as logs:
+        for _ in range(3):
+            for lost in (1, 2, 3):
+                group.record_race("git.example.org/x", lost, clock.monotonic())
+            for has_landed in (False, True):
+                if has_landed:
+                    group.record_success()
+                progress = _report(reconciler)
+                ready = Condition("Ready", "True", last, "")
+                last = progress.reason or "Ready"
+                if not reconciler._repeats_race(DESTINATION, progress, [ready]):
+                    reported.append(last)
+            clock.seconds += seconds
+    fights = 1 if seconds < 60.0 else 3
+    assert reported == ["PushRaced", "Ready"] * fights
+    lines = ["push failed; retrying", "push recovered"] * fights
+    assert [row["event"] for row in logs] == lines

@@ -455,7 +455,7 @@ class BranchWorker:
         if not isinstance(moved, pushing.Raced):
             await self._loader.catch_up(target)
             return True
-        if group.record_race(target.remote.display, lost_races):
+        if group.record_race(target.remote.display, lost_races, self._clock.monotonic()):
             self._notify_changed(group)
         before = self._branch.base
         self._branch.set_tip(moved.tip)

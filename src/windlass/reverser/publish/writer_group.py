@@ -24,6 +24,8 @@ _STALLED_SECONDS = 300.0
 """How long an error that only a change can fix waits for its next attempt."""
 
 _RACES_BEFORE_REPORT = 3
+_FIGHT_SECONDS = 60.0
+"""Races lost within this time of each other are one fight with other writers, reported once."""
 _UNAVAILABLE_REASONS = frozenset({"Unavailable", "Timeout"})
 
 
@@ -41,8 +43,14 @@ class WriterGroup:
     """Why the last attempt failed; None after a success."""
     not_before: float = 0.0
     """Monotonic time before which no attempt is made; 0 means at once."""
+    fight: int = 0
+    """Number of the last fight, whatever pushes landed in it; 0 before the first lost race."""
     unacknowledged_commits: int = 0
     """Commits that were built and that the server has not acknowledged yet."""
+    _lost_at: float = 0.0
+    """Monotonic time of the last lost race."""
+    _logged: set[str] = field(default_factory=set)
+    """What the log has of `fight`: that it began, and that a push landed."""
 
     def record_failure(self, error: WindlassError, now: float) -> None:
         """Keep the error; when the next attempt is made follows from its class."""
@@ -58,7 +66,8 @@ class WriterGroup:
 
     def _set_error(self, error: WindlassError) -> None:
         """Replace the error; logs only when its reason changes."""
-        if self.error is None or self.error.reason != error.reason:
+        is_new = self.error is None or self.error.reason != error.reason
+        if is_new and self._is_news(error, "failed"):
             _log.warning(
                 "push failed; retrying",
                 repository=str(self.repository),
@@ -66,6 +75,14 @@ class WriterGroup:
                 message=error.message,
             )
         self.error = error
+
+    def _is_news(self, error: WindlassError, event: str) -> bool:
+        """Whether the log has no such line of the same fight."""
+        if error.reason != EventReason.PUSH_RACED:
+            return True
+        is_new = event not in self._logged
+        self._logged.add(event)
+        return is_new
 
     def record_disk_failure(self, error: OSError, now: float) -> None:
         """Keep an error of the work directory as one that is retried."""
@@ -76,12 +93,16 @@ class WriterGroup:
         text = f"the work directory is not usable: {error.strerror}"
         self.record_failure(Retryable("GitUnavailable", text), now)
 
-    def record_race(self, remote: str, lost: int) -> bool:
+    def record_race(self, remote: str, lost: int, now: float) -> bool:
         """Count the `lost`-th race in a row; whether the reported error changed by it.
 
         A few lost races are no error. But they replace another error at once: a push that
         loses a race has reached the server.
         """
+        if not self.fight or now - self._lost_at > _FIGHT_SECONDS:
+            self.fight += 1
+            self._logged.clear()
+        self._lost_at = now
         if self.error is None and lost < _RACES_BEFORE_REPORT:
             return False
         is_new = self.error is None or self.error.reason != EventReason.PUSH_RACED
@@ -91,7 +112,7 @@ class WriterGroup:
 
     def record_success(self) -> None:
         """Clear error and backoff."""
-        if self.error is not None:
+        if self.error is not None and self._is_news(self.error, "recovered"):
             _log.info("push recovered", repository=str(self.repository), after=self.error.reason)
         self.error = None
         self.not_before = 0.0
