@@ -268,6 +268,7 @@ class Reverser:
                 group.create_task(self.catalog.run(), name="catalog")
                 # Reconciling from a partial cache would treat objects as deleted.
                 await self._informers.wait_synced(*self.objects.informers())
+                self.attributor.limit_settling()
                 group.create_task(self.mirror.run(), name="mirror")
                 group.create_task(self._folder_reviews.run(self.workers), name="reviews")
                 group.create_task(self._gauges.run(), name="gauges")

@@ -360,3 +360,32 @@ def test_a_hung_webhook_does_not_credit_a_refused_user(
         os.kill(webhook_pid, signal.SIGCONT)
     assert mirrored.commits()[0].author in {"alice", UNRESOLVED}
     operator.await_provable()
+
+
+def test_a_webhook_that_hangs_after_a_restart_withholds_no_status(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
+    """2.2: Attributed says within seconds that records are incomplete, also without a change."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
+    eventually(lambda: _last_push(mirrored), "the first push")
+    operator.stop()
+    operator.spawn()
+    webhook_pid = eventually(operator.webhook_pid, "the admission webhook")
+    os.kill(webhook_pid, signal.SIGSTOP)
+    try:
+        row = mirrored.await_condition(
+            "gitdestination", "destination", "Starting", type_="Attributed", seconds=30.0
+        )
+        assert row["status"] == "False"
+    finally:
+        os.kill(webhook_pid, signal.SIGCONT)
+    mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
+    operator.await_provable()
+
+
+def _last_push(mirrored: MirroredNamespace) -> dict[str, Any]:
+    status = mirrored.admin.get("gitdestination", "destination")["status"]
+    found: dict[str, Any] = status.get("lastPush", {})
+    return found

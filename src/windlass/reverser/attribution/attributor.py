@@ -30,6 +30,9 @@ SILENCE_SECONDS = 0.8
 RELOAD_SECONDS = 0.5
 """How long an API server may take to apply a changed webhook configuration."""
 
+SETTLING_SECONDS = 10.0
+"""How long after a start a status waits for complete records, however long they take."""
+
 _RECORDED_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
 
 
@@ -81,6 +84,8 @@ class Attributor:
         self._complete_since = float("inf")
         # Set once, when records were complete for the first time.
         self._is_complete = False
+        # Set once, when the time after a start is over in which records should become complete.
+        self._settling_ended = False
         # Destinations with a change from before `_is_complete`, which has no author.
         self._unattributed: set[Key] = set()
 
@@ -162,8 +167,18 @@ class Attributor:
 
     def is_settling(self, destination: Key) -> bool:
         """Whether records will be complete soon and the destination has no change before."""
-        will_complete = not self._is_complete and self._unregistered_since is None
-        return will_complete and destination not in self._unattributed
+        will_complete = not (self._is_complete or self._settling_ended)
+        is_registered = self._unregistered_since is None
+        return will_complete and is_registered and destination not in self._unattributed
+
+    def limit_settling(self) -> None:
+        """Report that records are incomplete after a while: a webhook that hangs may for ever."""
+        asyncio.get_running_loop().call_later(SETTLING_SECONDS, self._end_settling)
+
+    def _end_settling(self) -> None:
+        self._settling_ended = True
+        if not self._is_complete:
+            self._on_state_change()
 
     def set_serving(self, serving: bool) -> None:
         """Note that the webhook began or ceased to answer."""

@@ -106,6 +106,17 @@ async def test_starting_is_reported_after_the_first_change_without_an_author() -
     assert attributor.is_settling(Key("ns", "elsewhere"))
 
 
+async def test_a_webhook_that_hangs_is_reported_soon_after_a_start() -> None:
+    """2.2: records may never be complete; a status waits for them for ten seconds at most."""
+    attributor, states = _attributor()
+    attributor.limit_settling()
+    await asyncio.sleep(9.9)
+    assert attributor.is_settling(HERE)
+    assert states.empty()
+    assert await _next(states) == "Starting"
+    assert not attributor.is_settling(HERE)
+
+
 async def test_an_unregistered_webhook_is_a_record_gap() -> None:
     """No author is credited from just before this was noticed until the API server has reloaded."""
     attributor, states = _attributor()
