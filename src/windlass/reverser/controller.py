@@ -127,6 +127,7 @@ class Reverser:
             for gvr in (CUSTOM_RESOURCE_DEFINITIONS, API_SERVICES)
         )
         recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
+        self._reporters = self._make_reporters(api, recorder, clock)
         self._event_queue = EventQueue(recorder, self.objects.destinations.get)
         self.catalog = CatalogRefresher(
             api,
@@ -203,38 +204,47 @@ class Reverser:
             clock,
             mirror_salt=identity.mirror_salt,
             metrics=metrics,
+            newest=self._reporters["GitDestination"].newest,
             attribution=lambda key: (self.attributor.state, self.attributor.is_settling(key)),
         )
         self._gauges = MirrorGauges(
             metrics.metrics, self._streams, self.workers, self._queues, clock
         )
-        self._controllers = self._make_controllers(api, recorder, clock)
+        self._controllers = self._make_controllers(api)
 
-    def _make_controllers(
+    def _make_reporters(
         self, api: Api, recorder: EventRecorder, clock: Clock
-    ) -> tuple[Controller[Key], ...]:
-        reconcilers: dict[str, tuple[Informer, Reconcile[Key]]] = {
-            "GitRepoConfig": (self.objects.repositories, self.repositories.reconcile),
-            "GitDestination": (self.objects.destinations, self.destinations.reconcile),
-            **{
-                kind: (informer, self._rule_reconciler(kind, api).reconcile)
-                for kind, informer in self.objects.rules.items()
-            },
+    ) -> dict[str, Reporter]:
+        informers: dict[str, Informer] = {
+            "GitRepoConfig": self.objects.repositories,
+            "GitDestination": self.objects.destinations,
+            **dict(self.objects.rules.items()),
+        }
+        return {
+            kind.name: Reporter(
+                api,
+                kind.gvr,
+                informers[kind.name].get,
+                field_manager=_STATUS_MANAGER,
+                recorder=recorder,
+                clock=clock,
+                complete=destination_status.complete_outcome,
+            )
+            for kind in registry.REVERSER_KINDS
+        }
+
+    def _make_controllers(self, api: Api) -> tuple[Controller[Key], ...]:
+        reconcilers: dict[str, Reconcile[Key]] = {
+            "GitRepoConfig": self.repositories.reconcile,
+            "GitDestination": self.destinations.reconcile,
+            **{kind: self._rule_reconciler(kind, api).reconcile for kind in self.objects.rules},
         }
         return tuple(
             Controller(
                 kind.name.lower(),
                 self._queues[kind.name],
-                reconcilers[kind.name][1],
-                reporter=Reporter(
-                    api,
-                    kind.gvr,
-                    reconcilers[kind.name][0].get,
-                    field_manager=_STATUS_MANAGER,
-                    recorder=recorder,
-                    clock=clock,
-                    complete=destination_status.complete_outcome,
-                ),
+                reconcilers[kind.name],
+                reporter=self._reporters[kind.name],
                 on_result=self._metrics.observe_reconcile,
             )
             for kind in registry.REVERSER_KINDS

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import msgspec
-
 from windlass.api.kinds.gitdestination import GitDestination
 from windlass.base import clock
 from windlass.base.clock import Clock
@@ -21,7 +19,7 @@ from windlass.git.format import refs
 from windlass.git.format.objects import Person
 from windlass.git.format.refs import RefListing
 from windlass.objects.condition import Condition
-from windlass.objects.names import Key
+from windlass.objects.names import Key, Object
 from windlass.reverser import destination_status
 from windlass.reverser.attribution.webhook_coverage import AttributionState
 from windlass.reverser.content import secret_redaction
@@ -60,8 +58,11 @@ class DestinationReconciler:
         mirror_salt: bytes,
         metrics: MirrorMetrics,
         attribution: Callable[[Key], tuple[AttributionState, bool]],
+        newest: Callable[[Key], Object | None],
     ) -> None:
         self._cache = cache
+        # A GitDestination with our last status write; that of its reporter.
+        self._newest = newest
         self._repositories = repositories
         self._mirror = mirror
         self._registry = registry
@@ -71,6 +72,8 @@ class DestinationReconciler:
         self._metrics = metrics
         # State of attribution for a destination, and whether it is still settling.
         self._attribution = attribution
+        # The object that what follows is known of, by its metadata.uid.
+        self._uids: dict[Key, str] = {}
         # Since when paths of a destination wait for a push, monotonic; absent = none does.
         self._pending_since: dict[Key, float] = {}
         # The progress last reported, and its monotonic time.
@@ -90,11 +93,11 @@ class DestinationReconciler:
 
     def is_ready(self, key: Key) -> bool:
         """Whether the last reconcile of this destination ended with Ready True."""
-        return self._ready.get(key, False)
+        return self._ready.get(key, False) and not self._is_made_again(key)
 
     def is_settled(self, key: Key) -> bool:
         """Whether a reconcile of this destination reached a verdict, be it an error."""
-        return key in self._settled
+        return key in self._settled and not self._is_made_again(key)
 
     def rule_checked(self, kind: str, rule: Key, destination: Key | None) -> None:
         """Note that a rule was resolved or refused; until then its destination is not synced."""
@@ -126,16 +129,14 @@ class DestinationReconciler:
         """Check one GitDestination, pass it to the mirror and report its progress."""
         raw = self._cache.destinations.get(key)
         if raw is None:
-            self._stop_writing(key)
-            self._settled.discard(key)
-            self._reported.pop(key, None)
-            self._pending_since.pop(key, None)
-            self._race_turns.pop(key, None)
-            self._last_listings.pop(key, None)
-            self._metrics.forget_destination(key)
+            self._forget(key)
             return Outcome.gone()
         try:
             destination = GitDestination.decode(raw)
+            # Deleted and created again between two reconciles: nothing of the old one is true.
+            if self._is_successor(destination):
+                self._forget(key)
+            self._uids[key] = destination.metadata.uid
             # After a start its repository comes first; until then nothing has failed.
             repository = repository_key(destination)
             if self._repositories.is_unchecked(repository):
@@ -150,10 +151,13 @@ class DestinationReconciler:
             raise
         progress = self._progress(key)
         self._update_metrics(key, progress)
-        stored_status = msgspec.json.decode(raw).get("status") or {}
+        # The cache may not have our last write yet, and its Events would come twice.
+        stored_status = (self._newest(key) or {}).get("status") or {}
         before = runtime_status.status_conditions(stored_status)
         outcome = destination_status.destination_outcome(
-            progress, before, is_new=not stored_status.get("lastPush")
+            progress,
+            before,
+            is_new=not (stored_status.get("lastPush") or stored_status.get("objects")),
         )
         if self._repeats_race(key, progress, before):
             outcome = replace(outcome, is_quiet=True)
@@ -217,6 +221,27 @@ class DestinationReconciler:
             # A request from before this process started is not a new one.
             requested = last_listing is not None and request != last_request
             worker.branch_observed(key, tip, flush=requested)
+
+    def _is_successor(self, destination: GitDestination) -> bool:
+        """Whether what is known under its key is of an object that was deleted."""
+        uid = destination.metadata.uid
+        return self._uids.get(destination.key, uid) != uid
+
+    def _is_made_again(self, key: Key) -> bool:
+        destination = self._cache.destination(key)
+        return destination is not None and self._is_successor(destination)
+
+    def _forget(self, key: Key) -> None:
+        """Drop everything that is known of an object that is gone."""
+        self._stop_writing(key)
+        self._settled.discard(key)
+        self._first_synced.discard(key)
+        self._uids.pop(key, None)
+        self._reported.pop(key, None)
+        self._pending_since.pop(key, None)
+        self._race_turns.pop(key, None)
+        self._last_listings.pop(key, None)
+        self._metrics.forget_destination(key)
 
     def _stop_writing(self, key: Key) -> None:
         self._settled.add(key)

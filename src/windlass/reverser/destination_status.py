@@ -156,8 +156,8 @@ def destination_outcome(
     """The outcome of reconciling a destination whose references are valid.
 
     `before` are the stored conditions; a transition since then makes an Event. A destination
-    that `is_new` has no push in its status: its first snapshot is reported, that of a restart
-    is not.
+    that `is_new` has neither push nor objects in its status: its first snapshot is reported, that
+    of a restart is not.
     """
     error = progress.error
     conditions = (_synced_condition(progress), _SECRETS_CONDITION, _attributed_condition(progress))
@@ -268,8 +268,9 @@ def _transition_events(
     if recovered and progress.is_open and progress.error is None:
         text = "remote is reachable again; pending changes will be pushed"
         yield OutcomeEvent("Normal", EventReason.GIT_RECOVERED, text)
-    pushed = progress.is_synced and progress.last_time is not None
-    if pushed and (is_new or synced is None or synced.reason == SEEDING):
+    # One that was made again may find all its files in Git.
+    mirrors = progress.last_time is not None or progress.objects
+    if progress.is_synced and mirrors and (is_new or synced is None or synced.reason == SEEDING):
         text = f"first sync completed: {format_count(progress.objects, 'object')} mirrored"
         yield OutcomeEvent("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
     was_lost = attributed is not None and attributed.reason == "NoAdmissionCalls"

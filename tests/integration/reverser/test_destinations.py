@@ -344,3 +344,45 @@ def test_a_destination_that_never_pushed_blocks_no_other_namespace(
     eventually(mirrored.files, "the file of the first to push")
     condition = _await(team, "gitdestination", "squatter", "OverlappingBaseFolder")
     assert mirrored.namespace not in condition["message"]
+
+
+def test_a_destination_that_is_made_again_completes_its_first_sync_again(
+    mirrored: MirroredNamespace,
+) -> None:
+    """5.2: also where Git has all its files; nothing is pushed for that."""
+
+    def synced() -> set[str]:
+        rows = admin_user(mirrored).list("events")
+        return {
+            row["involvedObject"]["uid"] for row in rows if row["reason"] == "FirstSyncCompleted"
+        }
+
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    first = eventually(synced, "the first sync")
+    tip = branch_tips(mirrored.path)["main"]
+    admin_user(mirrored).delete("gitdestination", "destination")
+    mirrored.admin.apply(mirrored.git_destination())
+    eventually(lambda: synced() > first, "the first sync of its successor")
+    assert branch_tips(mirrored.path)["main"] == tip
+    status = mirrored.admin.get("gitdestination", "destination")["status"]
+    assert (status["objects"], status["pending"]) == (1, 0)
+
+
+def test_a_destination_that_is_made_again_shows_nothing_of_its_predecessor(
+    mirrored: MirroredNamespace,
+) -> None:
+    """One that may not write is never Ready, however soon it follows one that was."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    admin_user(mirrored).delete("gitdestination", "destination")
+    mirrored.admin.apply(mirrored.git_destination({"branch": "other"}))
+    uid = mirrored.admin.get("gitdestination", "destination")["metadata"]["uid"]
+    mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
+    mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
+
+    def reasons() -> set[str]:
+        rows = admin_user(mirrored).list("events")
+        return {row["reason"] for row in rows if row["involvedObject"]["uid"] == uid}
+
+    assert eventually(reasons, "its Event") == {"BranchNotAllowed"}

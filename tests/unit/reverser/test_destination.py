@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +13,11 @@ from structlog.testing import capture_logs
 
 from tests.support.reverser.destination_folder import DESTINATION, empty_folder
 from tests.unit.runtime.fakes import ManualClock
+from windlass.api.kinds.gitdestination import GitDestination
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig
+from windlass.git.credentials import ANONYMOUS
+from windlass.git.format.refs import RefListing
+from windlass.git.format.remote import Remote
 from windlass.objects.condition import Condition
 from windlass.objects.names import Key
 from windlass.reverser.destination import DestinationReconciler
@@ -19,8 +26,39 @@ from windlass.reverser.metrics import MirrorMetrics
 from windlass.reverser.publish.file_update import FolderReview
 from windlass.reverser.publish.folder import Folder
 from windlass.reverser.publish.writer_group import WriterGroup
+from windlass.reverser.repository import ReachableRepository
 from windlass.reverser.watch.stream_registry import StreamRegistry
+from windlass.runtime import status as runtime_status
 from windlass.telemetry.reverser import ReverserMetrics
+
+_REPOSITORY = GitRepoConfig.decode(
+    json.dumps(
+        {
+            "metadata": {"name": "repo", "namespace": "ns", "uid": "r", "generation": 1},
+            "spec": {"repoUrl": "https://git.example.org/x", "allowedBranches": ["main"]},
+        }
+    ).encode()
+)
+_REACHABLE = ReachableRepository(
+    Remote.parse("https://git.example.org/x"), ANONYMOUS, RefListing({}, "main")
+)
+
+
+@dataclass
+class _StoredDestination:
+    """The GitDestination as the cache has it, and its status as it was last written."""
+
+    uid: str = "u"
+    newest_status: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, key: Key) -> bytes:
+        metadata = {"name": key.name, "namespace": key.namespace, "uid": self.uid}
+        spec = {"repoRef": {"name": "repo"}, "branch": "main", "baseFolder": "base"}
+        return json.dumps({"metadata": metadata | {"generation": 1}, "spec": spec}).encode()
+
+    def decoded(self, key: Key) -> GitDestination:
+        return GitDestination.decode(self.get(key))
+
 
 _RULE = ("WatchRule", Key("ns", "rule"))
 
@@ -44,20 +82,31 @@ def _reconciler(
     *rules: Any,
     clock: ManualClock | None = None,
     group: WriterGroup | None = None,
+    stored: _StoredDestination | None = None,
 ) -> DestinationReconciler:
     """A reconciler whose only destination has that folder and those rules."""
-    group = group or WriterGroup(Key("ns", "repo"))
-    workers = SimpleNamespace(find=lambda _: (group, folder))
+    group, stored = group or WriterGroup(Key("ns", "repo")), stored or _StoredDestination()
+    workers = SimpleNamespace(find=lambda _: (group, folder), worker=lambda _: None)
+    mirror = SimpleNamespace(
+        workers=workers, start_writing=lambda _: None, stop_writing=lambda _: None
+    )
+    cache = SimpleNamespace(
+        rules_for=lambda _: rules,
+        destinations=stored,
+        destination=stored.decoded,
+        repository=lambda _: _REPOSITORY,
+    )
     return DestinationReconciler(
-        cast("Any", SimpleNamespace(rules_for=lambda _: rules)),
-        cast("Any", None),
-        cast("Any", SimpleNamespace(workers=workers)),
+        cast("Any", cache),
+        cast("Any", SimpleNamespace(is_unchecked=lambda _: False, reachable=lambda _: _REACHABLE)),
+        cast("Any", mirror),
         StreamRegistry(),
         cast("Any", queue),
         clock or ManualClock(),
         mirror_salt=b"",
         metrics=MirrorMetrics(ReverserMetrics(CollectorRegistry())),
         attribution=lambda _: ("Receiving", False),
+        newest=lambda _: {**json.loads(stored.get(DESTINATION)), "status": stored.newest_status},
     )
 
 
@@ -162,3 +211,36 @@ def test_a_fight_with_other_writers_is_one_warning(seconds: float) -> None:
     assert reported == ["PushRaced", "Ready"] * fights
     lines = ["push failed; retrying", "push recovered"] * fights
     assert [row["event"] for row in logs] == lines
+
+
+def _mirroring_folder() -> Folder:
+    """An open folder with one file of ours, which another process pushed."""
+    folder = empty_folder()
+    folder.is_open, folder.own_paths, folder.index = True, {"base/a"}, {"base/a": "1" * 40}
+    return folder
+
+
+async def test_what_a_late_cache_does_not_show_is_no_second_event() -> None:
+    """5.2: transitions are told from the status that was written last."""
+    stored = _StoredDestination()
+    reconciler = _reconciler(_mirroring_folder(), _RequeuedKeys(), stored=stored)
+    first = await reconciler.reconcile(DESTINATION)
+    assert {event.reason for event in first.events} == {"SecretsRedacted", "FirstSyncCompleted"}
+    rows = runtime_status.build_status({}, first, generation=1, now=ManualClock().now())
+    stored.newest_status = rows
+    assert (await reconciler.reconcile(DESTINATION)).events == ()
+
+
+async def test_a_destination_that_is_made_again_has_no_verdict_yet() -> None:
+    """What was found of its predecessor says nothing about it, not even until its reconcile."""
+    stored, folder = _StoredDestination(), _mirroring_folder()
+    reconciler = _reconciler(folder, _RequeuedKeys(), stored=stored)
+    await reconciler.reconcile(DESTINATION)
+    assert (reconciler.is_ready(DESTINATION), reconciler.is_settled(DESTINATION)) == (True, True)
+    stored.uid = "another"
+    assert (reconciler.is_ready(DESTINATION), reconciler.is_settled(DESTINATION)) == (False, False)
+    folder.is_open = False
+    outcome = await reconciler.reconcile(DESTINATION)
+    assert outcome.ready is not None
+    assert outcome.ready.reason == "Validating"
+    assert not reconciler._reported[DESTINATION][0].first_sync_done
