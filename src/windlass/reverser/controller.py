@@ -102,6 +102,7 @@ class Reverser:
         may_push: Callable[[], bool],
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._git = git
         self._metrics = metrics
         api = Api(connection)
@@ -260,6 +261,7 @@ class Reverser:
             self._streams,
             api,
             lambda: self.catalog.current,
+            self._clock,
             watch_all=settings.watch_all,
             excluded=settings.excluded,
             install_namespace=settings.install.namespace,

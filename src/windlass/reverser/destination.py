@@ -139,9 +139,14 @@ class DestinationReconciler:
             self._uids[key] = destination.metadata.uid
             # After a start its repository comes first; until then nothing has failed.
             repository = repository_key(destination)
-            if self._repositories.is_unchecked(repository):
+            grace = reference_grants.seconds_of_grace(
+                self._permission(destination),
+                destination.metadata.creation_timestamp,
+                self._clock.now(),
+            )
+            if grace or self._repositories.is_unchecked(repository):
                 return destination_status.destination_pending(
-                    f"waiting for GitRepoConfig {repository}"
+                    f"waiting for GitRepoConfig {repository}", after=grace or None
                 )
             self._mirror.start_writing(self._target(destination))
             self._notify_worker(destination)
@@ -158,6 +163,7 @@ class DestinationReconciler:
             progress,
             before,
             is_new=not (stored_status.get("lastPush") or stored_status.get("objects")),
+            fields_before=stored_status,
         )
         if self._repeats_race(key, progress, before):
             outcome = replace(outcome, is_quiet=True)
@@ -273,15 +279,18 @@ class DestinationReconciler:
             created=_creation_time(destination),
         )
 
+    def _permission(self, destination: GitDestination) -> reference_grants.Permission:
+        """Whether a destination may use the repository that it names."""
+        repository = repository_key(destination)
+        config = self._cache.repository(repository)
+        grants = config.spec.allowed_namespaces if config is not None else None
+        return reference_grants.check_repository_ref(destination.key.namespace, repository, grants)
+
     def _reachable_repository(
         self, destination: GitDestination, repository: Key
     ) -> ReachableRepository:
         """The repository of a destination; raises if it may not or cannot be used."""
-        config = self._cache.repository(repository)
-        grants = config.spec.allowed_namespaces if config is not None else None
-        permission = reference_grants.check_repository_ref(
-            destination.key.namespace, repository, grants
-        )
+        config, permission = self._cache.repository(repository), self._permission(destination)
         if not permission.allowed or config is None:
             raise _refusal_error(permission)
         if destination.spec.branch not in config.spec.allowed_branches:

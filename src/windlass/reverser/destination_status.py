@@ -151,11 +151,16 @@ class DestinationProgress:
 
 
 def destination_outcome(
-    progress: DestinationProgress, before: Iterable[Condition] = (), *, is_new: bool = False
+    progress: DestinationProgress,
+    before: Iterable[Condition] = (),
+    *,
+    is_new: bool = False,
+    fields_before: Mapping[str, JSON] | None = None,
 ) -> Outcome:
     """The outcome of reconciling a destination whose references are valid.
 
-    `before` are the stored conditions; a transition since then makes an Event. A destination
+    `before` are the stored conditions, `fields_before` the other fields of the stored status; a
+    transition since then makes an Event. A destination
     that `is_new` has neither push nor objects in its status: its first snapshot is reported, that
     of a restart is not.
     """
@@ -170,18 +175,22 @@ def destination_outcome(
         transient=progress.is_settling and not is_new,
         # A process without the lease must not write; that is no reason to warn.
         warns=error is not None and not isinstance(error, Waiting),
-        events=tuple(
-            _transition_events(
+        events=(
+            *_transition_events(
                 {condition.type: condition for condition in before}, progress, is_new=is_new
-            )
+            ),
+            *_missing_object_events(fields_before or {}, progress),
         ),
     )
 
 
-def destination_pending(message: str) -> Outcome:
+def destination_pending(message: str, *, after: float | None = None) -> Outcome:
     """The outcome for a destination that was not checked yet."""
     return Outcome(
-        ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
+        ready=Verdict("Unknown", "Validating", message),
+        reconciling=True,
+        transient=True,
+        requeue_after=after,
     )
 
 
@@ -280,6 +289,20 @@ def _transition_events(
     if progress.attributed == "Receiving" and was_lost:
         text = "admission requests arrive again"
         yield OutcomeEvent("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
+
+
+def _missing_object_events(
+    before: Mapping[str, JSON], progress: DestinationProgress
+) -> Iterator[OutcomeEvent]:
+    """Warnings that the folder does not equal the cluster, which no condition says."""
+    if progress.refused and not before.get("refused"):
+        object_, reason = progress.refused[0]
+        text = f"{object_} is not mirrored ({reason}); see status.refused"
+        yield OutcomeEvent("Warning", EventReason.OBJECTS_REFUSED, text, stands_alone=True)
+    if progress.retained and not before.get("retained"):
+        count = format_count(progress.retained, "file")
+        text = f"{count} without an object that a rule selects kept, as spec.prune demands"
+        yield OutcomeEvent("Warning", EventReason.FILES_RETAINED, text, stands_alone=True)
 
 
 _SECRETS_CONDITION = Condition(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from windlass.api.kinds import registry
 from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
+from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.kube.api import Api
 from windlass.kube.discovery import ApiTypes
@@ -46,6 +47,7 @@ class RuleReconciler:
         registry: StreamRegistry,
         api: Api,
         catalog: Callable[[], ApiTypes | None],
+        clock: Clock,
         *,
         watch_all: bool,
         excluded: frozenset[str],
@@ -62,6 +64,7 @@ class RuleReconciler:
         self._api = api
         # Returns the newest catalog; None until the first discovery succeeded.
         self._catalog = catalog
+        self._clock = clock
         self._watch_all = watch_all
         # `[group/]resource` of --discovery-exclude.
         self._excluded = excluded
@@ -88,6 +91,9 @@ class RuleReconciler:
     def _select(self, key: Key, raw: bytes, catalog: ApiTypes) -> Outcome:
         try:
             rule = self._decode(raw)
+            if grace := self._seconds_of_grace(rule):
+                text = f"waiting for GitDestination {destination_key(rule)}"
+                return status.rule_pending(text, after=grace)
             resolution = self._resolve(rule, catalog)
         except WindlassError:
             self._deselect(key)
@@ -148,28 +154,33 @@ class RuleReconciler:
             excluded=self._excluded,
         )
 
+    def _seconds_of_grace(self, rule: RuleObject) -> float:
+        return reference_grants.seconds_of_grace(
+            self._permission(rule), rule.metadata.creation_timestamp, self._clock.now()
+        )
+
     def _check_destination(self, rule: RuleObject) -> None:
         """Raise Stalled or Waiting unless the rule may use the destination it names."""
-        key = destination_key(rule)
-        destination = self._cache.destination(key)
-        if isinstance(rule, ClusterWatchRule):
-            permission = reference_grants.check_cluster_destination_ref(
-                key,
-                exists=destination is not None,
-                install_namespace=self._install_namespace,
-                allowed_namespaces=self._cluster_namespaces,
-            )
-        else:
-            grants = destination.spec.allowed_namespaces if destination is not None else None
-            permission = reference_grants.check_destination_ref(
-                rule.metadata.namespace, key, grants
-            )
+        permission = self._permission(rule)
         if permission.allowed:
             return
         assert permission.reason is not None, "a refused permission has a reason"
         if permission.stalled:
             raise Stalled(permission.reason, permission.message)
         raise Waiting(permission.reason, permission.message, after=_DESTINATION_RETRY_SECONDS)
+
+    def _permission(self, rule: RuleObject) -> reference_grants.Permission:
+        key = destination_key(rule)
+        destination = self._cache.destination(key)
+        if isinstance(rule, ClusterWatchRule):
+            return reference_grants.check_cluster_destination_ref(
+                key,
+                exists=destination is not None,
+                install_namespace=self._install_namespace,
+                allowed_namespaces=self._cluster_namespaces,
+            )
+        grants = destination.spec.allowed_namespaces if destination is not None else None
+        return reference_grants.check_destination_ref(rule.metadata.namespace, key, grants)
 
     def _selection_rule(self, rule: RuleObject) -> rules.SelectionRule:
         return rules.SelectionRule(

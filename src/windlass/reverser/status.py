@@ -152,10 +152,13 @@ def rule_outcome(
     )
 
 
-def rule_pending(message: str) -> Outcome:
+def rule_pending(message: str, *, after: float | None = None) -> Outcome:
     """The outcome for a rule that cannot be resolved yet."""
     return Outcome(
-        ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
+        ready=Verdict("Unknown", "Validating", message),
+        reconciling=True,
+        transient=True,
+        requeue_after=after,
     )
 
 

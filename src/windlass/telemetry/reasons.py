@@ -40,6 +40,8 @@ class EventReason(StrEnum):
     REMOTE_REWOUND = "RemoteRewound"
     TYPE_FORBIDDEN = "TypeForbidden"
     OBJECT_UNDECODABLE = "ObjectUndecodable"
+    OBJECTS_REFUSED = "ObjectsRefused"
+    FILES_RETAINED = "FilesRetained"
     SECRETS_REDACTED = "SecretsRedacted"
     SECRETS_EXPOSED = "SecretsExposed"
     ATTRIBUTION_LOST = "AttributionLost"

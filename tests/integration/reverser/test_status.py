@@ -179,6 +179,42 @@ def test_failures_are_warnings_and_recoveries_are_not(mirrored: MirroredNamespac
     assert not {("Normal", reason) for _, reason in failures} & _event_reasons(mirrored)
 
 
+def test_what_is_not_mirrored_is_a_warning_although_all_is_ready(
+    mirrored: MirroredNamespace,
+) -> None:
+    """5.2: an object whose path is taken, and a file that only the prune mode keeps."""
+    taken = f"{mirrored.folder}/v1/configmaps/{mirrored.namespace}/one.yaml"
+    commit_files(mirrored.path, {taken: "of: somebody else\n"})
+    mirrored.admin.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", a="1"))
+    mirrored.configured({"resources": ["configmaps"]}, destination={"prune": "Never"})
+    eventually(lambda: ("Warning", "ObjectsRefused") in _event_reasons(mirrored), "the refusal")
+    admin_user(mirrored).delete("configmap", "two")
+    eventually(lambda: ("Warning", "FilesRetained") in _event_reasons(mirrored), "the kept file")
+    mirrored.admin.apply(mirrored.config_map("three", a="1"))
+    eventually(lambda: len(mirrored.files()) == 3, "a later file")
+    found = _events(mirrored)
+    assert (found["ObjectsRefused"], found["FilesRetained"]) == (1, 1)
+    assert mirrored.condition("gitdestination", "destination")["status"] == "True"
+
+
+def test_what_is_applied_together_has_a_moment_until_it_is_missing(
+    mirrored: MirroredNamespace,
+) -> None:
+    """REF-7: in whatever order it comes; what stays away is a Warning two seconds later."""
+    rule, lonely = mirrored.watch_rule({"resources": ["configmaps"]}), mirrored.watch_rule()
+    lonely["metadata"]["name"] = "lonely"
+    lonely["spec"]["destinationRef"]["name"] = "nowhere"
+    mirrored.admin.apply(
+        rule, lonely, mirrored.git_destination(), mirrored.repo_config(), mirrored.secret()
+    )
+    mirrored.await_synced()
+    missing = ("Warning", "GitDestinationNotFound")
+    eventually(lambda: missing in _event_reasons(mirrored), "the warning of what is missing")
+    rows = admin_user(mirrored).list("events")
+    found = {row["involvedObject"]["name"] for row in rows if row["reason"].endswith("NotFound")}
+    assert found - {"repo"} == {"lonely"}
+
+
 def test_a_rule_warns_of_a_destination_that_fails_later(
     mirrored: MirroredNamespace, git_host: RunningGitServer
 ) -> None:

@@ -364,3 +364,20 @@ def test_redaction_is_reported_with_the_first_sync() -> None:
     assert (
         destination_status.destination_outcome(DestinationProgress(), first.conditions).events == ()
     )
+
+
+def test_what_is_not_mirrored_is_a_warning_once() -> None:
+    """5.2: no condition says it, so it is a transition of its own; more of it is none."""
+    progress = DestinationProgress(
+        is_open=True, refused=(("v1/configmaps/ns/one", "PathOccupied"),), retained=2
+    )
+
+    def warnings(**before: Any) -> list[str]:
+        outcome = destination_status.destination_outcome(progress, fields_before=before)
+        alone = [event for event in outcome.events if event.stands_alone]
+        assert {event.weight for event in alone} <= {"Warning"}
+        return [event.reason for event in alone]
+
+    assert warnings(retained=0) == ["ObjectsRefused", "FilesRetained"]
+    assert warnings(retained=1) == ["ObjectsRefused"]
+    assert warnings(refused=[{"object": "other", "reason": "PathOccupied"}], retained=2) == []

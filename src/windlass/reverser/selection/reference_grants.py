@@ -12,9 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from windlass.objects.names import Key
+
+_GRACE_SECONDS = 2.0
+"""How long a new object waits for the one it names: both may be applied together."""
+_CREATION_PRECISION = 1.0  # seconds; creationTimestamp is rounded down to it
 
 TargetKind = Literal["GitRepoConfig", "GitDestination"]
 RefusalReason = Literal[
@@ -79,6 +84,18 @@ def check_cluster_destination_ref(
     if target.namespace != install_namespace and target.namespace not in allowed_namespaces:
         return Permission("AccessDenied", _namespace_not_allowed_message(target, install_namespace))
     return ALLOWED if exists else _not_found("GitDestination", target)
+
+
+def seconds_of_grace(permission: Permission, created: datetime | None, now: datetime) -> float:
+    """How long the object that a new one names may still be missing without being a failure.
+
+    Not so where a grant is missing: that has to look the same whether or not the object exists.
+    """
+    if permission.allowed or permission.stalled or created is None:
+        return 0.0
+    most = _GRACE_SECONDS + _CREATION_PRECISION
+    # The clock of the API server may be ahead of ours.
+    return min(most, max(0.0, most - (now - created).total_seconds()))
 
 
 def _check_grant(
