@@ -137,7 +137,8 @@ class DestinationReconciler:
             if self._is_successor(destination):
                 self._forget(key)
             self._uids[key] = destination.metadata.uid
-            # After a start its repository comes first; until then nothing has failed.
+            # After a start, and after a change of the address, its repository comes first; until
+            # then nothing has failed, and nothing is written.
             repository = repository_key(destination)
             grace = reference_grants.seconds_of_grace(
                 self._permission(destination),
@@ -145,6 +146,8 @@ class DestinationReconciler:
                 self._clock.now(),
             )
             if grace or self._repositories.is_unchecked(repository):
+                self._stop_writing(key)
+                self._settled.discard(key)
                 return destination_status.destination_pending(
                     f"waiting for GitRepoConfig {repository}", after=grace or None
                 )
@@ -239,7 +242,8 @@ class DestinationReconciler:
 
     def _forget(self, key: Key) -> None:
         """Drop everything that is known of an object that is gone."""
-        self._stop_writing(key)
+        self._mirror.forget(key)
+        self._ready.pop(key, None)
         self._settled.discard(key)
         self._first_synced.discard(key)
         self._uids.pop(key, None)

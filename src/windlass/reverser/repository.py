@@ -5,8 +5,9 @@ branch is reported but blocks no destination on another branch (REP-2). Destinat
 credentials and the ref listing that were read here; nothing is read twice.
 
 The remote is queried again at an interval, when the spec or a credential changed, and on
-request. Destinations never continue with an address or a credential that the object no longer
-names, whether or not the new one works.
+request. Destinations never continue with an address that the object no longer names, whether or
+not the new one answers; changed credentials keep the last answer until the remote answers or
+refuses them.
 
 Secrets, host keys and CAs are read by name, from the namespace of the object that names them,
 never listed and never watched (REF-6, LIF-5). So only the next reconcile notices a repair.
@@ -144,7 +145,7 @@ class RepositoryReconciler:
         self._triggers: dict[Key, _CheckTrigger] = {}
         # Repositories that were reported as Checking, or had a status before.
         self._reported: set[Key] = set()
-        # Repositories that were checked at least once since this process began.
+        # Repositories whose present address was checked at least once since this process began.
         self._checked: set[Key] = set()
 
     def reachable(self, key: Key) -> ReachableRepository | None:
@@ -152,7 +153,7 @@ class RepositoryReconciler:
         return self._reachable.get(key)
 
     def is_unchecked(self, key: Key) -> bool:
-        """Whether a repository exists and was not checked since this process began."""
+        """Whether a repository exists and its address was not checked by this process yet."""
         return key not in self._checked and self._cache.repositories.get(key) is not None
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -188,6 +189,7 @@ class RepositoryReconciler:
         try:
             repository = GitRepoConfig.decode(raw)
             remote = self._remote(repository)
+            self._forget_other_address(key, remote)
             auth = await read_credentials(self._api, repository)
         except Stalled:
             # A removed Secret or a changed address is intended: nothing is written with the old.
@@ -197,7 +199,7 @@ class RepositoryReconciler:
             listing = await self._listing(key, repository, remote, auth)
         except WindlassError as error:
             last = self._reachable.get(key)
-            if last is not None and (last.remote, last.credentials) != (remote, auth):
+            if last is not None and last.credentials != auth:
                 self._forget_reachable(key)
             return status.repository_unreachable(
                 error, remote.display, after=_UNREACHABLE_RETRY_SECONDS
@@ -211,6 +213,17 @@ class RepositoryReconciler:
             verified=auth.host_key_verification or remote.scheme != "ssh",
             after=self._check_seconds or None,
         )
+
+    def _forget_other_address(self, key: Key, remote: Remote) -> None:
+        """Have destinations wait for the first answer of a changed address, as after a start.
+
+        It may take long, and until then they would write where the object points no longer.
+        Credentials alone change nothing about that: the last answer counts until the next.
+        """
+        last = self._reachable.get(key)
+        if last is not None and last.remote != remote:
+            self._checked.discard(key)
+            self._forget_reachable(key)
 
     def _remote(self, repository: GitRepoConfig) -> Remote:
         try:

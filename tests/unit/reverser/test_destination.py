@@ -88,7 +88,10 @@ def _reconciler(
     group, stored = group or WriterGroup(Key("ns", "repo")), stored or _StoredDestination()
     workers = SimpleNamespace(find=lambda _: (group, folder), worker=lambda _: None)
     mirror = SimpleNamespace(
-        workers=workers, start_writing=lambda _: None, stop_writing=lambda _: None
+        workers=workers,
+        start_writing=lambda _: None,
+        stop_writing=lambda _: None,
+        forget=lambda _: None,
     )
     cache = SimpleNamespace(
         rules_for=lambda _: rules,
@@ -244,3 +247,16 @@ async def test_a_destination_that_is_made_again_has_no_verdict_yet() -> None:
     assert outcome.ready is not None
     assert outcome.ready.reason == "Validating"
     assert not reconciler._reported[DESTINATION][0].first_sync_done
+
+
+async def test_nothing_is_written_while_the_repository_is_unchecked() -> None:
+    """REP-1: its address may have changed, and the old one is none of the object any more."""
+    reconciler, stopped = _reconciler(_mirroring_folder(), _RequeuedKeys()), list[Key]()
+    await reconciler.reconcile(DESTINATION)
+    cast("Any", reconciler)._mirror.stop_writing = stopped.append
+    cast("Any", reconciler)._repositories.is_unchecked = lambda _: True
+    outcome = await reconciler.reconcile(DESTINATION)
+    assert outcome.ready is not None
+    assert outcome.ready.message == "waiting for GitRepoConfig ns/repo"
+    assert stopped == [DESTINATION]
+    assert (reconciler.is_ready(DESTINATION), reconciler.is_settled(DESTINATION)) == (False, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from structlog.testing import capture_logs
 
 from windlass.api.kinds.gitrepoconfig import GitRepoConfig
 from windlass.base.clock import SystemClock
-from windlass.base.errors import Stalled
+from windlass.base.errors import Pending, Stalled
 from windlass.git.errors import GitError
 from windlass.git.format.refs import RefListing
 from windlass.git.settings import GitSettings
@@ -46,6 +47,7 @@ class FakeRemote:
     annotations: dict[str, str] = field(default_factory=dict)
     ready: dict[str, str] | None = field(default_factory=lambda: dict(READY))
     away: bool = False
+    hangs: bool = False
     ages: list[float] = field(default_factory=list)
     changed: list[Key] = field(default_factory=list)
 
@@ -64,6 +66,8 @@ class FakeRemote:
 
     async def listing(self, remote: Any, found: Any, *, max_age_seconds: float, **_: Any) -> Any:
         self.ages.append(max_age_seconds)
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.away:
             raise GitError("Unavailable", "nobody there")
         return RefListing({"refs/heads/main": "1" * 40}, "main")
@@ -191,7 +195,40 @@ async def test_a_changed_url_ends_writing_to_the_old_one(
     remote.changed.clear()
     await repositories.reconcile(KEY)
     assert repositories.reachable(KEY) is None
+    assert set(remote.changed) == {KEY}
+
+
+async def test_a_changed_url_ends_writing_before_it_answers(
+    remote: FakeRemote, repositories: RepositoryReconciler
+) -> None:
+    """REP-1: destinations wait for its first answer, as after a start."""
+    await repositories.reconcile(KEY)
+    remote.hangs = True
+    remote.generation, remote.spec = 2, {"repoUrl": "https://git.example.org/b"}
+    remote.changed.clear()
+    with pytest.raises(Pending):
+        await repositories.reconcile(KEY)
+    assert repositories.reachable(KEY) is None
+    assert repositories.is_unchecked(KEY)
     assert remote.changed == [KEY]
+    await repositories._calls.close()
+
+
+async def test_changed_credentials_keep_the_last_answer_until_the_next(
+    remote: FakeRemote, repositories: RepositoryReconciler
+) -> None:
+    """REP-1: unless the remote refuses them, writing goes on."""
+    await repositories.reconcile(KEY)
+    remote.hangs = True
+    remote.generation, remote.spec = 2, {"repoUrl": HTTPS, "hostKeyVerification": "Disabled"}
+    with pytest.raises(Pending):
+        await repositories.reconcile(KEY)
+    assert repositories.reachable(KEY) is not None
+    assert not repositories.is_unchecked(KEY)
+    await repositories._calls.close()
+    remote.hangs, remote.away, remote.generation = False, True, 3
+    await repositories.reconcile(KEY)
+    assert repositories.reachable(KEY) is None
 
 
 async def test_an_outage_does_not_forget_the_repository(

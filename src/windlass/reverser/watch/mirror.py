@@ -78,6 +78,8 @@ class Mirror:
         self._on_rules = on_rules
         # Kind of each served type, from the newest catalog.
         self._kinds: dict[GVR, str] = {}
+        # Remote, branch and folder of each destination as last written, until it is deleted.
+        self._locations: dict[Key, tuple[str, str, str]] = {}
         # The task of each stream in the registry.
         self._tasks: dict[Scope, asyncio.Task[None]] = {}
         # Destinations whose folder was open when the plan was built; only those are planned.
@@ -91,19 +93,25 @@ class Mirror:
 
     def start_writing(self, target: WriteTarget) -> None:
         """Assign a valid destination to the worker of its branch, which opens its folder."""
-        assigned = self.workers.find(target.key)
-        if assigned is not None and assigned[1].target.location != target.location:
-            remote, branch, folder = assigned[1].target.location
+        before = self._locations.get(target.key, target.location)
+        self._locations[target.key] = target.location
+        if before != target.location:
+            remote, branch, folder = before
             event = events.destination_moved(branch, folder, remote)
             self._event_queue.add(target.key, event, f"{remote} {branch} {folder}")
         if self.workers.assign(target):
             self._registry.resnapshot(target.key)
 
     def stop_writing(self, destination: Key) -> None:
-        """Remove an invalid or deleted destination from its worker; its files stay."""
+        """Remove a destination that may not write from its worker; its files stay."""
         if self.workers.find(destination) is not None:
             self.workers.remove(destination)
             self._registry.resnapshot(destination)
+
+    def forget(self, destination: Key) -> None:
+        """Stop writing for a destination that is deleted: its successor does not move."""
+        self.stop_writing(destination)
+        self._locations.pop(destination, None)
 
     def select(self, kind: str, rule: Key, destination: Key, resolution: RuleResolution) -> None:
         """Set what a rule selects, and for which destination."""
