@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import subprocess
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,22 @@ class MirroredNamespace:
             f"a commit {subject!r} (have {self.subjects()[:6]})",
             seconds=seconds,
         )
+
+    def await_change(self, change: str, *, earlier: Collection[Commit] = ()) -> Commit:
+        """The commit of one change, such as `[CREATE] v1/configmaps/one`, whoever its author is.
+
+        Commits in `earlier` are of the same change as it was made before.
+        """
+
+        def later_commits() -> list[Commit]:
+            known = {commit.sha for commit in earlier}
+            later = [commit for commit in self.commits() if commit.sha not in known]
+            return [commit for commit in later if commit.subject.startswith(f"{change} by user/")]
+
+        try:
+            return eventually(later_commits, f"a commit {change!r}")[-1]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; have {self.subjects()[:6]}") from None
 
     def config_map(self, name: str, **data: str) -> dict[str, Any]:
         return {
