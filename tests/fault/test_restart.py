@@ -22,6 +22,7 @@ from tests.support.git.http_server import RunningGitServer, commit_files, files_
 from tests.support.processes.operator import Operator, eventually, running_operator
 from tests.support.reverser import central_repository
 from tests.support.reverser.api_users import admin_user, api_user
+from tests.support.reverser.author_proof import prove_author
 from tests.support.reverser.mirrored_namespace import MirroredNamespace
 from windlass.api.install.installation import Installation
 from windlass.kube.api import Api
@@ -199,9 +200,12 @@ def test_until_records_are_complete_status_and_commits_report_it(
     assert early.trailer("Unresolved") == "Starting"
     assert row["status"] == "False"
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
-    idle_operator.await_provable()
-    alice.apply(mirrored.config_map("late", a="1"))
-    mirrored.await_commit("[CREATE] v1/configmaps/late by user/alice")
+
+    def create(number: int) -> str:
+        alice.apply(mirrored.config_map(f"late-{number}", a="1"))
+        return f"[CREATE] v1/configmaps/late-{number}"
+
+    prove_author(mirrored, idle_operator, "alice", create)
 
 
 def _is_synced_again(operator: Operator, before: int) -> bool:

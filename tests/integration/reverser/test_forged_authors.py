@@ -20,6 +20,12 @@ from tests.support.git.http_server import RunningGitServer
 from tests.support.processes.operator import Operator, eventually
 from tests.support.reverser import forged_reviews
 from tests.support.reverser.api_users import ApiMirroredNamespace, ApiUser, admin_user
+from tests.support.reverser.author_proof import (
+    UNRESOLVED,
+    ExpectedAuthor,
+    prove_author,
+    prove_authors,
+)
 from tests.support.reverser.mirrored_namespace import GROUP, MirroredNamespace
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -29,7 +35,6 @@ pytestmark = pytest.mark.cluster
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 DEPLOYMENTS = GVR("apps", "v1", "deployments")
 PODS = GVR("", "v1", "pods")
-UNRESOLVED = "(unresolved)"
 MANY = 1030
 
 
@@ -70,16 +75,21 @@ def test_a_review_that_claims_another_namespace_proves_nothing(system: MirroredN
     assert system.commits()[0].trailer("Unresolved") == "NamespaceNotCovered"
 
 
-def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNamespace) -> None:
+def test_an_annotation_through_the_status_has_its_author(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
     """Changes by a subresource are recorded as well, so a forged review is contradicted."""
     mirrored.configured({"resources": ["deployments"]})
     admin = admin_user(mirrored)
     admin.apply(_deployment(mirrored, "prize"), _deployment(mirrored, "honest"))
     eventually(lambda: len(mirrored.files()) == 2, "two files")
-    patch = {"metadata": {"annotations": {"example.org/owner": "admin"}}}
-    admin.merge("deployment", "honest", patch, "status")
-    commit = mirrored.await_commit("[UPDATE] apps/v1/deployments/honest by user/admin")
-    assert commit.trailer("Attribution") == "exact"
+
+    def annotate(number: int) -> str:
+        patch = {"metadata": {"annotations": {"example.org/owner": f"admin-{number}"}}}
+        admin.merge("deployment", "honest", patch, "status")
+        return "[UPDATE] apps/v1/deployments/honest"
+
+    prove_author(mirrored, operator, "admin", annotate)
     # A status that its controller writes later would be the forged review's wrong predecessor.
     eventually(
         lambda: "NewReplicaSetAvailable" in str(admin.get("deployment", "prize")["status"]),
@@ -89,25 +99,33 @@ def test_an_annotation_through_the_status_has_its_author(mirrored: MirroredNames
     claimed = copy.deepcopy(old)
     claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
     forged_reviews.submit_forged_review(mirrored.cluster, "alice", DEPLOYMENTS, old, claimed)
+    patch = {"metadata": {"annotations": {"example.org/owner": "admin"}}}
     admin.merge("deployment", "prize", patch, "status")
     path = f"apps/v1/deployments/{mirrored.namespace}/prize.yaml"
     eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
     _assert_last(mirrored, UNRESOLVED)
 
 
-def test_idle_connections_keep_no_review_out(mirrored: MirroredNamespace) -> None:
+def test_idle_connections_keep_no_review_out(
+    mirrored: MirroredNamespace, operator: Operator
+) -> None:
     """With more of them than the server keeps, the true review is still recorded."""
     mirrored.configured({"resources": ["configmaps"]})
     admin = admin_user(mirrored)
-    admin.apply(mirrored.config_map("prize", owner="-"), mirrored.config_map("honest", owner="-"))
-    eventually(lambda: len(mirrored.files()) == 2, "two files")
-    _claim_next_owner(mirrored, admin)
-    with forged_reviews.idle_connections(forged_reviews.webhook_url(mirrored.cluster), MANY):
-        _change_owner(mirrored, admin)
-        _assert_last(mirrored, UNRESOLVED)
-        admin.merge("configmap", "honest", {"data": {"owner": "admin"}})
-        honest = mirrored.await_commit("[UPDATE] v1/configmaps/honest by user/admin")
-        assert honest.trailer("Attribution") == "exact"
+
+    def update_beside_idle_connections(number: int) -> list[ExpectedAuthor]:
+        honest = f"honest-{number}"
+        for name in ("prize", honest):
+            admin.apply(mirrored.config_map(name, owner="-"))
+        eventually(lambda: list(_owners(mirrored, "prize", honest)) == ["-", "-"], "two files")
+        _claim_next_owner(mirrored, admin)
+        with forged_reviews.idle_connections(forged_reviews.webhook_url(mirrored.cluster), MANY):
+            _change_owner(mirrored, admin)
+            _assert_last(mirrored, UNRESOLVED)
+            admin.merge("configmap", honest, {"data": {"owner": "admin"}})
+            return [(mirrored.await_change(f"[UPDATE] v1/configmaps/{honest}"), "admin")]
+
+    prove_authors(operator, update_beside_idle_connections)
 
 
 def test_a_backlog_of_reviews_hides_no_contradiction(
@@ -204,6 +222,14 @@ def _claim_next_owner(mirrored: MirroredNamespace, admin: ApiUser) -> None:
     old = admin.get("configmap", "prize")
     claimed = {**old, "data": {"owner": "admin"}}
     forged_reviews.submit_forged_review(mirrored.cluster, "alice", CONFIG_MAPS, old, claimed)
+
+
+def _owners(mirrored: MirroredNamespace, *names: str) -> Iterator[str]:
+    """The owner in the file of each ConfigMap that has one."""
+    files = mirrored.files()
+    for name in names:
+        text = files.get(f"v1/configmaps/{mirrored.namespace}/{name}.yaml", "")
+        yield from re.findall(r"^  owner: \W?([\w-]+)", text, re.MULTILINE)
 
 
 def _change_owner(mirrored: MirroredNamespace, admin: ApiUser) -> None:
