@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.processes.operator import eventually
 from windlass.api.install.installation import Installation
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -96,9 +97,12 @@ def simultaneous_reviews(url: str, body: bytes, *, count: int) -> Iterator[None]
         connections = []
         for _ in range(count):
             plain = socket.create_connection((parts.hostname, parts.port), timeout=20)
-            connections.append(stack.enter_context(context.wrap_socket(plain)))
+            connection = stack.enter_context(context.wrap_socket(plain))
+            # Without a head the server closes it while the others are still opened.
+            connection.sendall(head.encode())
+            connections.append(connection)
         for connection in connections:
-            connection.sendall(head.encode() + body[:-1])
+            connection.sendall(body[:-1])
         for connection in connections:
             connection.sendall(body[-1:])
         yield
@@ -117,15 +121,27 @@ def open_connections(url: str, count: int) -> Iterator[None]:
 
 @contextmanager
 def idle_connections(url: str, count: int) -> Iterator[None]:
-    """`count` connections that are idle after the TLS handshake."""
-    parts, context = urlsplit(url), _unverified_context()
-    assert parts.hostname is not None
-    assert parts.port is not None
+    """`count` connections that are idle after the TLS handshake.
+
+    A busy server may close one before its handshake is done; another takes its place.
+    """
     with ExitStack() as stack:
         for _ in range(count):
-            plain = socket.create_connection((parts.hostname, parts.port), timeout=10)
-            stack.enter_context(context.wrap_socket(plain))
+            opened = eventually(lambda: _open_idle_connection(url), "an idle connection")
+            stack.enter_context(opened)
         yield
+
+
+def _open_idle_connection(url: str) -> ssl.SSLSocket | None:
+    """A connection after the TLS handshake; None if the server ended it before."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    try:
+        plain = socket.create_connection((parts.hostname, parts.port), timeout=10)
+        # It closes the plain one where the handshake fails.
+        return _unverified_context().wrap_socket(plain)
+    except OSError:
+        return None
 
 
 def _unverified_context() -> ssl.SSLContext:
