@@ -131,8 +131,14 @@ class Operator:
         return self._process.wait(seconds)
 
     def kill(self) -> None:
-        """SIGKILL, as in a power cut."""
+        """SIGKILL, as in a power cut; the webhook, which ends by itself, is gone as well.
+
+        Until then it holds the port on which the next one listens.
+        """
+        webhook_pid = self.webhook_pid() if self._is_running() else 0
         self._signal(signal.SIGKILL)
+        if webhook_pid:
+            dev_command.wait_for_exit(webhook_pid)
 
     def stop(self) -> None:
         """SIGTERM and wait for a clean exit."""
@@ -143,9 +149,12 @@ class Operator:
         os.kill(self._process.pid, number)
 
     def _signal(self, number: int) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self._is_running():
             self.signal(number)
             self.wait_for_exit()
+
+    def _is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
 
 def free_port() -> int:
