@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
+from datetime import datetime
 
 from tests.support.git import http_server
+from tests.support.processes.operator import Operator, eventually
 from tests.support.reverser.mirrored_namespace import MirroredNamespace
+from windlass.reverser.publish import branch_worker
 
 
 def assert_sound(mirrored: MirroredNamespace) -> None:
@@ -43,6 +47,32 @@ def branch_updates(mirrored: MirroredNamespace) -> list[tuple[str, str]]:
     log = mirrored.path / "logs" / "refs" / "heads" / mirrored.branch
     rows = [line.split(" ", 2)[:2] for line in log.read_text().splitlines() if "\tpush" in line]
     return [(old, new) for old, new in rows if set(old) != {"0"}]
+
+
+def late_snapshots(operator: Operator, logged: int, mirrored: MirroredNamespace) -> int:
+    """How many more commits the snapshots of a namespace may need, by the operator's log.
+
+    Snapshots that begin together share a commit, but it does not wait longer than that for what
+    is late on a slow machine. Only what follows the first `logged` characters counts; one that
+    broke does not count as a part of the next.
+    """
+
+    def rows() -> list[dict[str, str]]:
+        lines = operator.log.read_text()[logged:].splitlines()
+        found = [json.loads(line) for line in lines if '"message":"stream"' in line]
+        return [row for row in found if row["scope"].endswith(f" in {mirrored.namespace}")]
+
+    eventually(lambda: any(row["state"] == "synced" for row in rows()), "a snapshot")
+    late, started = 0, None
+    for row in rows():
+        at = datetime.fromisoformat(row["timestamp"])
+        if row["state"] in ("seeding", "restarting") and not row["detail"]:
+            started = started or (at, late)
+        elif started and row["state"] in ("synced", "incomplete"):
+            first, before = started
+            late = before + int((at - first).total_seconds() / branch_worker._SEEDING_SECONDS)
+            started = started if row["state"] == "synced" else None
+    return late
 
 
 def tip(mirrored: MirroredNamespace) -> str:
