@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import signal
 import socket
 import ssl
+from collections.abc import Awaitable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass.base.errors import Fatal, Stalled
 from windlass.telemetry.reverser import ReverserMetrics
-from windlass.web import certificates, server
+from windlass.web import body_limit, certificates, server
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
 from windlass.web.certificates import Authority, Leaf
 from windlass.web.endpoints import metrics_app, probes_app
@@ -25,6 +28,46 @@ from windlass.web.tls import Tls
 
 NOW = datetime.now(UTC)
 PATH = "/process-validating-webhook/0123"
+T = TypeVar("T")
+
+PATIENT = ServerLimits(
+    body_seconds=1000.0, head_seconds=1000.0, first_seconds=1000.0, keep_alive_seconds=10_000
+)
+"""Limits in time that no test reaches, however busy its machine is."""
+
+LIMIT_SECONDS = 200.0
+"""A limit that only a clock set forward reaches."""
+
+
+class LoopClock:
+    """The clock of the running event loop, which a test sets forward instead of waiting.
+
+    Timers that are set keep their time, so a limit is reached when the test says so.
+    """
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._real_time = loop.time
+        self._ahead = 0.0
+        loop.time = self._time  # type: ignore[method-assign]
+
+    def _time(self) -> float:
+        return self._real_time() + self._ahead
+
+    def set_forward(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+async def within_deadline(awaited: Awaitable[T]) -> T:
+    """The result of `awaited`; the deadline only ends a hang."""
+    return await asyncio.wait_for(awaited, DEADLINE_SECONDS)
+
+
+def http_client(authority_pem: bytes = b"") -> httpx2.AsyncClient:
+    """A client that waits for responses, and trusts only this authority if one is given."""
+    return httpx2.AsyncClient(
+        verify=trusting(authority_pem) if authority_pem else True, timeout=DEADLINE_SECONDS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +135,7 @@ async def test_clients_that_trust_our_authority_are_served(
     tls = Tls(leaf.cert_pem, leaf.key_pem)
     async with (
         Server(echo, tls=tls) as server,
-        httpx2.AsyncClient(verify=trusting(authority.cert_pem)) as client,
+        http_client(authority.cert_pem) as client,
     ):
         for host in ("localhost", "127.0.0.1"):
             answer = await client.post(f"https://{host}:{server.port}/", content=b"hello")
@@ -105,7 +148,7 @@ async def test_clients_of_another_authority_are_refused(leaf: Leaf) -> None:
     other = Authority.create("other", NOW, days=1)
     async with (
         Server(echo, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server,
-        httpx2.AsyncClient(verify=trusting(other.cert_pem)) as client,
+        http_client(other.cert_pem) as client,
     ):
         with pytest.raises(httpx2.ConnectError):
             await client.get(f"https://localhost:{server.port}/")
@@ -195,7 +238,7 @@ async def test_bound_socket_is_used() -> None:
     """A socket that was bound before is served, on its own port."""
     bound = socket.create_server(("127.0.0.1", 0))
     port = bound.getsockname()[1]
-    async with Server(echo, bound=bound) as server, httpx2.AsyncClient() as client:
+    async with Server(echo, bound=bound) as server, http_client() as client:
         assert server.port == port
         assert (await client.post(f"http://127.0.0.1:{port}/", content=b"a")).content == b"a"
 
@@ -216,7 +259,7 @@ async def test_a_canceled_start_listens_on_no_port() -> None:
 
 async def test_every_address_is_the_empty_host() -> None:
     """The empty host listens on every address, loopback included."""
-    async with Server(echo, "", 0) as server, httpx2.AsyncClient() as client:
+    async with Server(echo, "", 0) as server, http_client() as client:
         answer = await client.post(f"http://127.0.0.1:{server.port}/", content=b"a")
         assert answer.content == b"a"
 
@@ -229,8 +272,9 @@ async def test_signal_handlers_stay_the_process_own() -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_large_body_is_refused(chunked: bool) -> None:
+async def test_large_body_is_refused(chunked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body over the cap gets 413 with or without a declared length."""
+    monkeypatch.setattr(body_limit, "_LINGER_SECONDS", PATIENT.body_seconds)
 
     async def chunks() -> Any:
         for _ in range(40):
@@ -238,54 +282,120 @@ async def test_large_body_is_refused(chunked: bool) -> None:
 
     content = chunks() if chunked else b"x" * 65536 * 40
     async with (
-        Server(echo, limits=ServerLimits(body_bytes=1024 * 1024)) as server,
-        httpx2.AsyncClient() as client,
+        Server(echo, limits=dataclasses.replace(PATIENT, body_bytes=1024 * 1024)) as server,
+        http_client() as client,
     ):
         answer = await client.post(f"http://127.0.0.1:{server.port}/", content=content)
         assert answer.status_code == 413
         assert answer.text == "the body is larger than 1048576 bytes\n"
 
 
+class OpenedBodies:
+    """A gate that admits every request, and knows when the first body is being read."""
+
+    def __init__(self) -> None:
+        self.first = asyncio.Event()
+
+    def admits(self, scope: Any) -> bool:
+        del scope
+        return True
+
+    def opened(self, scope: Any) -> None:
+        del scope
+        self.first.set()
+
+    def failed(self, scope: Any) -> None:
+        del scope
+
+
+async def cut(reader: asyncio.StreamReader) -> None:
+    """Wait until the server has closed a connection on which it sent nothing."""
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await within_deadline(reader.readexactly(1))
+
+
+async def read_at_the_limit(
+    clock: LoopClock,
+    server: Server,
+    reader: asyncio.StreamReader,
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> bytes:
+    """What ends a connection when the clock is set forward to its limit, and not before.
+
+    The server accepts in order: when it serves one, it has accepted those that were opened before.
+    """
+    received = asyncio.create_task(reader.read())
+    for _ in range(2):
+        other = await dial(server.port, tls)
+        assert await within_deadline(post_raw(*other, b"x")) == b"x"
+        assert not received.done()
+        await hang_up(other[1])
+        clock.set_forward(LIMIT_SECONDS / 2)
+    try:
+        return await within_deadline(received)
+    except ConnectionError:
+        return b""
+
+
 async def test_slow_body_is_refused() -> None:
     """A sender that stops within the body gets 408 and loses the connection."""
-    async with Server(echo, limits=ServerLimits(body_seconds=0.2)) as server:
+    bodies, limits = OpenedBodies(), dataclasses.replace(PATIENT, body_seconds=LIMIT_SECONDS)
+    clock = LoopClock()
+    async with Server(echo, gate=bodies, limits=limits) as server:
         reader, writer = await dial(server.port)
         writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
-        answer = await asyncio.wait_for(reader.read(), 5)
+        await within_deadline(bodies.first.wait())
+        answer = await read_at_the_limit(clock, server, reader)
         assert answer.startswith(b"HTTP/1.1 408")
+        assert answer.endswith(b"did not arrive in 200 s\n")
         await hang_up(writer)
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST / HTTP/1.1\r\nhost: a\r\n"])
 async def test_slow_head_is_cut(sent: bytes) -> None:
     """A connection without a complete head in time is closed without a response."""
-    async with Server(echo, limits=ServerLimits(head_seconds=0.2)) as server:
+    clock, limits = LoopClock(), dataclasses.replace(PATIENT, head_seconds=LIMIT_SECONDS)
+    async with Server(echo, limits=limits) as server:
         reader, writer = await dial(server.port)
         writer.write(sent)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 5)
+        assert await read_at_the_limit(clock, server, reader) == b""
+        await hang_up(writer)
+
+
+async def test_a_slow_head_on_a_kept_connection_is_cut() -> None:
+    """A later head has its own deadline, from its first byte."""
+    limits = dataclasses.replace(PATIENT, head_seconds=LIMIT_SECONDS)
+    clock = LoopClock()
+    async with Server(echo, limits=limits) as server:
+        reader, writer = await dial(server.port)
+        assert await within_deadline(post_raw(reader, writer, b"one")) == b"one"
+        clock.set_forward(LIMIT_SECONDS * 2)
+        writer.write(b"POST / HTTP/1.1\r\nhost: a\r\n")
+        assert await read_at_the_limit(clock, server, reader) == b""
         await hang_up(writer)
 
 
 async def test_endless_head_is_cut() -> None:
     """A head that never ends is cut long before the deadline."""
-    async with Server(echo) as server:
+    async with Server(echo, limits=PATIENT) as server:
         reader, writer = await dial(server.port)
         writer.write(b"GET / HTTP/1.1\r\nx: " + b"a" * 400_000)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 5)
+        await cut(reader)
         await hang_up(writer)
 
 
 async def test_kept_connection_serves_again_after_the_head_deadline() -> None:
     """Idle time between two requests does not count for the head of the second."""
-    async with Server(echo, limits=ServerLimits(head_seconds=0.2)) as server:
-        reader, writer = await dial(server.port)
-        assert await post_raw(reader, writer, b"one") == b"one"
+    limits = dataclasses.replace(PATIENT, head_seconds=LIMIT_SECONDS)
+    clock = LoopClock()
+    async with Server(echo, limits=limits) as server:
         silent_reader, silent_writer = await dial(server.port)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(silent_reader.readexactly(1), 5)
-        assert await post_raw(reader, writer, b"two") == b"two"
+        reader, writer = await dial(server.port)
+        assert await within_deadline(post_raw(reader, writer, b"one")) == b"one"
+        clock.set_forward(LIMIT_SECONDS)
+        await cut(silent_reader)
+        assert await within_deadline(post_raw(reader, writer, b"two")) == b"two"
         await hang_up(writer)
         await hang_up(silent_writer)
 
@@ -320,8 +430,8 @@ async def test_hung_request_is_cut_at_the_deadline() -> None:
         entered.set()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(10):
-        async with Server(hung, limits=ServerLimits(drain_seconds=1)) as server:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        async with Server(hung, limits=dataclasses.replace(PATIENT, drain_seconds=1)) as server:
             reader, writer = await dial(server.port)
             writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             await entered.wait()
@@ -358,14 +468,14 @@ async def test_the_admission_response_precedes_its_processing(
     )
     async with (
         Server(endpoint, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server,
-        httpx2.AsyncClient(verify=trusting(authority.cert_pem)) as client,
+        http_client(authority.cert_pem) as client,
     ):
         url = f"https://localhost:{server.port}{PATH}?timeout=1s"
         answer = await client.post(url, content=review("u-1"))
         order.append("answered")
         answered.set()
         assert answer.json()["response"] == {"uid": "u-1", "allowed": True}
-        assert (await asyncio.wait_for(received.get(), 5)).object == b'{"a": 1}'
+        assert (await within_deadline(received.get())).object == b'{"a": 1}'
     assert order == ["answered", "worked"]
 
 
@@ -374,7 +484,7 @@ async def test_malformed_admission_keeps_the_connection() -> None:
     received: list[AdmissionRequest] = []
     async with (
         Server(AdmissionEndpoint(received.append, paths=[PATH])) as server,
-        httpx2.AsyncClient() as client,
+        http_client() as client,
     ):
         url = f"http://127.0.0.1:{server.port}{PATH}"
         for body in (b"", b"{", b"\x00" * 1000, b"[" * 200_000):
@@ -393,7 +503,7 @@ async def _called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
     body = review("u")
     head = f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
-    answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    answer = await within_deadline(reader.readuntil(b"\r\n\r\n"))
     length = int(answer.split(b"content-length: ")[1].split(b"\r\n")[0])
     await reader.readexactly(length)
     return answer.split(b"\r\n")[0]
@@ -404,14 +514,13 @@ async def test_at_the_limit_the_longest_idle_connection_is_closed() -> None:
     received: list[AdmissionRequest] = []
     endpoint = AdmissionEndpoint(received.append, paths=[PATH])
     # Nothing but the limit closes a connection within the test.
-    limits = ServerLimits(connections=3, first_seconds=120.0, head_seconds=120.0)
+    limits = dataclasses.replace(PATIENT, connections=3)
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
         known = await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
         silent = [await dial(server.port) for _ in range(2)]
         late = await dial(server.port)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(silent[0][0].readexactly(1), 30)
+        await cut(silent[0][0])
         assert await _called(*late, PATH) == b"HTTP/1.1 200 OK"
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
         for _, writer in (known, *silent, late):
@@ -422,25 +531,32 @@ async def test_at_the_limit_the_longest_idle_connection_is_closed() -> None:
 async def test_a_connection_without_a_call_has_a_short_timeout() -> None:
     """After its first call a connection may be idle for long."""
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH])
-    limits = ServerLimits(first_seconds=0.2, head_seconds=120.0)
+    limits = dataclasses.replace(PATIENT, first_seconds=LIMIT_SECONDS)
+    clock = LoopClock()
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
+        silent = await dial(server.port)
         known = await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
-        silent = await dial(server.port)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(silent[0].readexactly(1), 30)
+        clock.set_forward(LIMIT_SECONDS / 2)
+        assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
+        assert not silent[0].at_eof()
+        assert silent[0].exception() is None
+        clock.set_forward(LIMIT_SECONDS / 2)
+        await cut(silent[0])
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
         await hang_up(known[1])
         await hang_up(silent[1])
 
 
-async def test_an_unfinished_handshake_is_cut(leaf: Leaf) -> None:
+async def test_an_unfinished_handshake_is_cut(authority: Authority, leaf: Leaf) -> None:
     """A client that opens a connection without a TLS handshake is disconnected soon."""
     tls = Tls(leaf.cert_pem, leaf.key_pem)
-    async with Server(echo, tls=tls, limits=ServerLimits(first_seconds=0.2)) as server:
+    limits = dataclasses.replace(PATIENT, first_seconds=LIMIT_SECONDS)
+    clock = LoopClock()
+    async with Server(echo, tls=tls, limits=limits) as server:
         reader, writer = await dial(server.port)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 30)
+        context = trusting(authority.cert_pem)
+        assert await read_at_the_limit(clock, server, reader, tls=context) == b""
         await hang_up(writer)
 
 
@@ -448,16 +564,17 @@ async def test_failed_calls_on_the_right_path_are_record_gaps() -> None:
     """A body that does not arrive, or is too large, is a gap there and nothing elsewhere."""
     lost: list[int] = []
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lambda: lost.append(1))
-    limits = ServerLimits(body_bytes=100, body_seconds=0.2)
+    # Only the body that does not arrive meets the deadline: the others are refused by their head.
+    limits = dataclasses.replace(PATIENT, body_bytes=100, body_seconds=0.2)
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
         for path, status, losses in (("/x", b"404", 0), (PATH, b"408", 1)):
             reader, writer = await dial(server.port)
             writer.write(f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\na".encode())
-            answer = await asyncio.wait_for(reader.read(), 5)
+            answer = await within_deadline(reader.read())
             assert answer.startswith(b"HTTP/1.1 " + status)
             assert len(lost) == losses
             await hang_up(writer)
-        async with httpx2.AsyncClient() as client:
+        async with http_client() as client:
             base = f"http://127.0.0.1:{server.port}"
             assert (await client.post(f"{base}/x", content=b"x" * 200)).status_code == 404
             assert len(lost) == 1
@@ -469,19 +586,19 @@ async def test_an_aborted_call_on_the_right_path_is_a_record_gap() -> None:
     """The API server gives up after a second, perhaps in the middle of its request."""
     lost = asyncio.Event()
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lost.set)
-    async with Server(endpoint, gate=endpoint) as server:
+    async with Server(endpoint, gate=endpoint, limits=PATIENT) as server:
         _, writer = await dial(server.port)
         writer.write(f"POST {PATH} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\na".encode())
         await writer.drain()
         await hang_up(writer)
-        await asyncio.wait_for(lost.wait(), 5)
+        await within_deadline(lost.wait())
 
 
 async def test_probes_list_failing_checks() -> None:
     """Readiness lists each with a sentence; liveness is separate."""
     state: dict[str, str | None] = {"caches": "configmaps are still loading"}
     app = probes_app(live={}, ready={"caches": lambda: state["caches"], "leader": lambda: None})
-    async with Server(app) as server, httpx2.AsyncClient() as client:
+    async with Server(app) as server, http_client() as client:
         base = f"http://127.0.0.1:{server.port}"
         assert (await client.get(f"{base}/healthz")).text == "ok\n"
         waiting = await client.get(f"{base}/readyz")
@@ -496,7 +613,7 @@ async def test_metrics_are_exposed() -> None:
     """A scrape has the recorded values, in the requested format."""
     live = ReverserMetrics(CollectorRegistry())
     live.commits.inc("user")
-    async with Server(metrics_app(live.registry)) as server, httpx2.AsyncClient() as client:
+    async with Server(metrics_app(live.registry)) as server, http_client() as client:
         url = f"http://127.0.0.1:{server.port}/metrics"
         plain = await client.get(url)
         assert 'gitopsreverser_commits_total{author_kind="user"} 1.0' in plain.text
