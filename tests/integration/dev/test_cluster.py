@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import signal
 import stat
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +27,7 @@ from windlass_dev import directories
 from windlass_dev.cluster import cluster as control_plane
 from windlass_dev.cluster import cluster_state, components, kubeconfig, status
 from windlass_dev.cluster.local_cluster import LocalCluster, get_cluster
+from windlass_dev.progress import SilentReporter
 
 pytestmark = pytest.mark.cluster
 
@@ -89,21 +93,24 @@ def _two_take_turns(name: str) -> str:
     return outputs[0].stdout
 
 
-def _wait_until_ready(name: str) -> None:
-    """Wait until every check succeeds: a single one may meet a server on a busy machine."""
+def _reported_ready(name: str) -> dict[str, Any]:
+    """The cluster as `dev status` reports it, once every check succeeds at the same time.
 
-    def is_ready() -> bool:
-        seen = status.cluster_status(name)
-        return seen is not None and seen.ready
+    A single report may meet a server that answers late on a busy machine.
+    """
 
-    eventually(is_ready, f"cluster {name} is ready")
+    def reported() -> dict[str, Any] | None:
+        done = commands.run("status", "--name", name, "-o", "json")
+        found: dict[str, Any] = json.loads(done.stdout)["clusters"][0]
+        return found if found["ready"] else None
+
+    found = eventually(reported, f"cluster {name} is ready")
+    assert found is not None
+    return found
 
 
 def _assert_running(name: str) -> None:
-    _wait_until_ready(name)
-    reported = json.loads(commands.run("status", "--name", name, "-o", "json").stdout)
-    rows = reported["clusters"][0]["components"]
-    assert reported["clusters"][0]["ready"]
+    rows = _reported_ready(name)["components"]
     assert [row["state"] for row in rows] == ["running"] * 3
     assert all(row["rssBytes"] > 10**6 and row["port"] > 1024 for row in rows)
     assert len(commands.find_pids(directories.cluster_directory(name))) == 3
@@ -133,10 +140,43 @@ def _end_in_pieces(name: str) -> None:
 
 def test_up_again_changes_nothing(victim: LocalCluster) -> None:
     """A running cluster is reported, not changed."""
-    _wait_until_ready(victim.name)
     before = _pids(victim.name)
     again = commands.run("up", "--name", victim.name)
     assert "is running at" in again.stderr
+    assert _pids(victim.name) == before
+
+
+class _Resuming(SilentReporter):
+    """Remembers every line, and lets a stopped process continue once `up` waits."""
+
+    def __init__(self, pid: int) -> None:
+        self.lines: list[str] = []
+        self._pid = pid
+
+    def report(self, text: str) -> None:
+        self.lines.append(text)
+
+    def step(self, text: str) -> AbstractContextManager[None]:
+        self.lines.append(text)
+        os.kill(self._pid, signal.SIGCONT)
+        return contextlib.nullcontext()
+
+
+def test_up_waits_for_a_component_that_is_late(victim: LocalCluster) -> None:
+    """It runs all the same: nothing is repaired, and the cluster is reported as running."""
+    before = _pids(victim.name)
+    late = _Resuming(before[components.CONTROLLER_MANAGER])
+    os.kill(before[components.CONTROLLER_MANAGER], signal.SIGSTOP)
+    try:
+        account = "/api/v1/namespaces/kube-public/serviceaccounts/default"
+        assert victim.api.request(account, method="DELETE").ok
+        control_plane.up(victim.name, progress=late)
+    finally:
+        os.kill(before[components.CONTROLLER_MANAGER], signal.SIGCONT)
+    assert late.lines == [
+        f"waiting for cluster {victim.name!r}",
+        f"cluster {victim.name!r} is running at {victim.server}",
+    ]
     assert _pids(victim.name) == before
 
 

@@ -12,6 +12,7 @@ and with a node it runs pods as well; which of the two is fixed when it is creat
     a directory without a state     remove it and what runs from it, then as above
     a state, node setup incomplete  remove what is left of the setup, create it anew
     a state, a component dead       start that one on its old port
+    a state, all alive, not ready   wait: a busy machine answers late
     a state, all alive and ready    nothing
 """
 
@@ -180,20 +181,32 @@ def _other_states() -> list[ClusterState]:
 def _ensure_running(
     state: ClusterState, directory: Path, progress: ProgressReporter
 ) -> LocalCluster:
-    """Start what is not running, wave by wave; a cluster that is ready is left alone."""
+    """Start what is not running, wave by wave; a cluster that is ready is left alone.
+
+    Of a cluster whose components all ran already it is reported that it is running, also if one
+    answered late: nothing was started.
+    """
     cluster = local_cluster.from_state(state, directory)
-    if is_ready(state, directory):
-        progress.report(f"cluster {state.name!r} is running at {cluster.server}")
-        return cluster
-    repaired = bool(state.processes)
-    with progress.step(f"{'repairing' if repaired else 'starting'} cluster {state.name!r}"):
-        state = _ensure_host_setup(state, directory)
-        cluster = local_cluster.from_state(state, directory)
-        _write_credentials(state, cluster)
-        for wave in components.start_waves(state):
-            state = _start_wave(state, wave, directory, progress)
-    progress.report(f"cluster {state.name!r} is ready at {cluster.server}")
+    found = state.processes
+    if not is_ready(state, directory):
+        with progress.step(f"{_verb(state, directory)} cluster {state.name!r}"):
+            state = _ensure_host_setup(state, directory)
+            cluster = local_cluster.from_state(state, directory)
+            _write_credentials(state, cluster)
+            for wave in components.start_waves(state):
+                state = _start_wave(state, wave, directory, progress)
+    how = "running" if state.processes == found else "ready"
+    progress.report(f"cluster {state.name!r} is {how} at {cluster.server}")
     return cluster
+
+
+def _verb(state: ClusterState, directory: Path) -> str:
+    """What `up` does about a cluster that is not ready."""
+    if not state.processes:
+        return "starting"
+    names = components.cluster_components(state)
+    is_alive = all(launch.is_running(state, component, directory) for component in names)
+    return "waiting for" if is_alive else "repairing"
 
 
 def _ensure_host_setup(state: ClusterState, directory: Path) -> ClusterState:
