@@ -90,7 +90,7 @@ def listener(server: Server, namespace: str, tmp_path: Path) -> Iterator[Listene
         for created in (server.create(_named("Namespace", install)), server.create(document)):
             assert created.accepted, created.message
         called = functools.partial(_is_called, opened, server, namespace)
-        eventually(called, "a call of the webhook", seconds=30)
+        eventually(called, "a call of the webhook")
         yield opened
     finally:
         server.delete(f"{HOOKS}/{name}")

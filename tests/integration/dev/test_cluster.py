@@ -22,6 +22,7 @@ import pytest
 from tests.support.cluster import control_plane as support
 from tests.support.cluster import dev_command as commands
 from tests.support.processes.operator import eventually
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass.base.errors import WindlassError
 from windlass_dev import directories
 from windlass_dev.cluster import cluster as control_plane
@@ -369,7 +370,7 @@ def _keys(local: LocalCluster, prefix: str) -> int:
     end = f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
     first, last = (base64.b64encode(text.encode()).decode() for text in (prefix, end))
     body = json.dumps({"key": first, "range_end": last, "count_only": True})
-    line = HTTPConnection(urlsplit(local.etcd_url).netloc, timeout=10)
+    line = HTTPConnection(urlsplit(local.etcd_url).netloc, timeout=DEADLINE_SECONDS)
     with contextlib.closing(line):
         line.request("POST", "/v3/kv/range", body)
         return int(json.load(line.getresponse()).get("count", 0))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster.stub_program import write_script
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass.base.errors import WindlassError
 from windlass_dev import file_lock
 from windlass_dev.programs import go_build, go_toolchain, tools
@@ -91,9 +92,9 @@ def test_a_second_build_waits_and_names_the_first(directory: Path) -> None:
     )
     with file_lock.hold(directory.parent / "build.lock"):
         thread.start()
-        assert signaled.wait(10)
+        assert signaled.wait(DEADLINE_SECONDS)
         assert not (directory / "kubectl").exists()
-    thread.join(20)
+    thread.join(DEADLINE_SECONDS)
     assert f"process {os.getpid()} is building" in stream.getvalue()
     assert (directory / "kubectl").exists()
 

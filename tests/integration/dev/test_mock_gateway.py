@@ -23,6 +23,7 @@ from tests.support.gateways.mock_gateway import (
     write_resource,
 )
 from tests.support.git.http_server import wait_until
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass_dev.mock_gateway import data_reader
 
 SCAN = "/data/api/v1/scan/projects"
@@ -318,5 +319,5 @@ def _process(*arguments: str) -> Iterator[RunningGateway]:
         yield RunningGateway(child.stdout.readline().strip(), child.stdout.readline().strip())
     finally:
         child.send_signal(signal.SIGTERM)
-        assert child.wait(15) == 0
+        assert child.wait(DEADLINE_SECONDS) == 0
         child.stdout.close()

@@ -187,7 +187,7 @@ def test_a_synced_volume_starts_without_git_and_api_server(harness: AgentHarness
     harness.relay.cut()
     harness.gateway.mode("refused")
     harness.agent.start()
-    eventually(lambda: harness.agent.may_start, "the gateway may start", seconds=25.0)
+    eventually(lambda: harness.agent.may_start, "the gateway may start")
 
 
 @pytest.mark.scenario("G50")
@@ -442,7 +442,7 @@ def _await_message(harness: AgentHarness, *parts: str) -> str:
         text = report.error_message if report is not None else ""
         return text if all(part in text for part in parts) else ""
 
-    return eventually(message, f"a message with {parts}", seconds=30.0)
+    return eventually(message, f"a message with {parts}")
 
 
 def _answer_again(harness: AgentHarness) -> None:

@@ -22,6 +22,7 @@ from tests.support.git.http_server import (
     running_git_server,
     wait_until,
 )
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass_dev.git_server import fault_injection
 from windlass_dev.git_server.bare_repositories import git_environment
 from windlass_dev.git_server.fault_injection import GitFault
@@ -51,7 +52,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             child.send_signal(signal.SIGTERM)
-        assert child.wait(15) == 0
+        assert child.wait(DEADLINE_SECONDS) == 0
         child.stdout.close()
 
 
@@ -96,9 +97,9 @@ def test_an_endless_response_ends_with_its_client(
         served.create("app.git")
         served.server.faults.set(GitFault("endless"))
         where = f"{served.server.url('app.git')}/info/refs?service=git-upload-pack"
-        with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(where, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310 - loopback
             assert answer.read(1 << 20)
-        wait_until(lambda: _is_over(sent), 20.0)
+        wait_until(lambda: _is_over(sent))
 
 
 def _is_over(sent: Iterator[int]) -> bool:

@@ -18,6 +18,7 @@ from tests.support.git.http_server import (
     wait_until,
 )
 from tests.support.git.workspace import GitWorkspace
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass.git import environment
 from windlass.git import process as child_process
 from windlass.git.credentials import Credentials, Proxy
@@ -194,7 +195,9 @@ async def test_the_users_configuration_and_hooks_are_ignored(
         tip = await work.fetch()
         await work.push(work.commit(tip, {"f": b"2"}), tip)
         done = await work.git.run(
-            ["config", "--show-origin", "--list"], cwd=work.store.directory, deadline_seconds=10
+            ["config", "--show-origin", "--list"],
+            cwd=work.store.directory,
+            deadline_seconds=DEADLINE_SECONDS,
         )
     assert str(hostile).encode() not in done.stdout
     assert not (tmp_path / "pwned").exists()
@@ -226,7 +229,7 @@ async def test_a_missing_git_is_reported(tmp_path: Path) -> None:
     """The message names the program."""
     git = Git(git_settings(tmp_path, program="no-such-git"))
     with pytest.raises(GitError, match="no-such-git"):
-        await git.run(["version"], deadline_seconds=5)
+        await git.run(["version"], deadline_seconds=DEADLINE_SECONDS)
 
 
 def test_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
@@ -271,7 +274,7 @@ async def test_the_environment_is_not_inherited(
     for name in ("CANARY", "SSH_AUTH_SOCK", "HTTPS_PROXY", "GIT_TRACE", "LD_PRELOAD_X"):
         monkeypatch.setenv(name, "canary")
     git = Git(git_settings(tmp_path, program=_program(tmp_path / "shows", "env")))
-    printed = (await git.run(["x"], deadline_seconds=10)).stdout.decode()
+    printed = (await git.run(["x"], deadline_seconds=DEADLINE_SECONDS)).stdout.decode()
     assert "canary" not in printed
     ours = {line.partition("=")[0] for line in printed.splitlines()}
     foreign = {name for name in ours if not name.startswith("GIT_")}
@@ -283,7 +286,9 @@ async def test_the_output_of_a_child_is_redacted(tmp_path: Path) -> None:
     text = f"echo 'fatal: {PASSWORD} was wrong' >&2; exit 1"
     git = Git(git_settings(tmp_path, program=_program(tmp_path / "blabs", text)))
     with pytest.raises(GitError) as caught:
-        await git.run(["x"], credentials=Credentials("git", PASSWORD), deadline_seconds=10)
+        await git.run(
+            ["x"], credentials=Credentials("git", PASSWORD), deadline_seconds=DEADLINE_SECONDS
+        )
     assert "fatal: [redacted] was wrong" in caught.value.message
 
 
@@ -310,7 +315,7 @@ async def test_limits_bind_every_descendant(tmp_path: Path) -> None:
         memory_limit_bytes=512 * 1024 * 1024,
         file_limit_bytes=1024 * 1024,
     )
-    done = await Git(settings).run(["x"], deadline_seconds=10)
+    done = await Git(settings).run(["x"], deadline_seconds=DEADLINE_SECONDS)
     assert done.stdout.split() == [b"524288", b"2048", b"0"]
 
 

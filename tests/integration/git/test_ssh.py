@@ -149,7 +149,7 @@ def test_the_real_client_understands_the_configuration(tmp_path: Path, open_key:
         ["ssh", "-G", "-F", str(tmp_path / "config"), "-p", "2222", "host.example"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     meant = set(done.stdout.splitlines())

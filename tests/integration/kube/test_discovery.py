@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.kube.reflector_events import DEADLINE_SECONDS
 from tests.support.kube.watch_proxy import ProxyResponse, WatchProxy
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import ApiTypes, ServedType, discover

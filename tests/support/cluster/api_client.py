@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 Connection: TypeAlias = http.client.HTTPSConnection
@@ -99,7 +100,9 @@ def _connection(cluster: LocalCluster, name: str) -> Connection:
 
 def _open_connection(cluster: LocalCluster, name: str) -> Connection:
     host = urlsplit(cluster.server).netloc
-    return http.client.HTTPSConnection(host, timeout=20, context=_context(cluster, name))
+    return http.client.HTTPSConnection(
+        host, timeout=DEADLINE_SECONDS, context=_context(cluster, name)
+    )
 
 
 def _context(cluster: LocalCluster, name: str) -> ssl.SSLContext:

@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.support.cluster import node as nodes
 from tests.support.processes.operator import eventually
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 _CLONE_NEWNET = 0x40000000
@@ -82,7 +83,7 @@ class PodNetwork:
             finally:
                 with contextlib.suppress(OSError):
                     server.shutdown(socket.SHUT_RDWR)
-                thread.join(5)
+                thread.join(DEADLINE_SECONDS)
 
 
 def run_pod(cluster: LocalCluster, namespace: str, name: str, **changes: Any) -> PodNetwork:

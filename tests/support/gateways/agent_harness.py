@@ -28,6 +28,7 @@ from tests.support.git import http_server
 from tests.support.git.http_server import RunningGitServer, branch_tips, commit_files
 from tests.support.processes import windlass_command
 from tests.support.processes.operator import eventually, free_port
+from tests.support.processes.polling import DEADLINE_SECONDS
 from tests.support.reverser.api_users import ApiUser
 from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.gateways.volume.state_directory import AGENT_STATE_PATH
@@ -44,8 +45,6 @@ CR = "site"
 POD = "site-0"
 LABELS = {"app.kubernetes.io/name": "site"}
 SETTLED = ("Synced", "Error", "Paused", "DryRun")
-_RELAY_SECONDS = 10.0
-_ANSWER_SECONDS = 30.0
 
 
 class ApiRelay:
@@ -83,10 +82,10 @@ class ApiRelay:
         self.cut()
         # Closing alone does not wake the thread that waits in accept().
         _end(self._listener)
-        self._accepting.join(_RELAY_SECONDS)
+        self._accepting.join(DEADLINE_SECONDS)
         self._listener.close()
         for pump in self._pumps:
-            pump.join(_RELAY_SECONDS)
+            pump.join(DEADLINE_SECONDS)
         for connection in self._open:
             connection.close()
 
@@ -104,7 +103,7 @@ class ApiRelay:
 
     def _connect(self, client: socket.socket) -> None:
         try:
-            server = socket.create_connection(self._target, timeout=_RELAY_SECONDS)
+            server = socket.create_connection(self._target, timeout=DEADLINE_SECONDS)
         except OSError:
             _end(client)
             return
@@ -169,13 +168,13 @@ class AgentRun:
     def signal(self, number: int) -> int:
         """Send a signal and wait for the process to end."""
         self.send(number)
-        return self.wait(20)
+        return self.wait()
 
     def send(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def wait(self, seconds: float = 30.0) -> int:
+    def wait(self, seconds: float = DEADLINE_SECONDS) -> int:
         assert self._process is not None
         return self._process.wait(seconds)
 
@@ -206,7 +205,7 @@ class AgentRun:
 def _get(url: str) -> tuple[int, str]:
     """Status and text; status 0 where nothing listens."""
     try:
-        with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as response:  # noqa: S310
+        with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as response:  # noqa: S310
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -333,7 +332,9 @@ class AgentHarness:
         data = self.admin.get("configmaps", self.status_name).get("data") or {}
         return agent_report.decode(data[POD]) if POD in data else None
 
-    def await_report(self, what: str, *, seconds: float = 30.0, **fields: Any) -> AgentReport:
+    def await_report(
+        self, what: str, *, seconds: float = DEADLINE_SECONDS, **fields: Any
+    ) -> AgentReport:
         """The first report that has these fields."""
         last: list[AgentReport | None] = [None]
 

@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.processes.operator import free_port
+from tests.support.processes.polling import DEADLINE_SECONDS
 from tests.support.processes.server_loop import server_loop
 from windlass_dev.mock_gateway.gateway_server import MockGatewayServer, MockGatewaySettings
 
 TOKEN = "agent:s3cret-of-the-agent"
-_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def request(
     """Status and body of one plain request."""
     parts = urlsplit(url)
     assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=DEADLINE_SECONDS)
     try:
         content = None if body is None else json.dumps(body)
         connection.request(method, parts.path, content, dict(headers or {}))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pygit2
 
+from tests.support.processes.polling import DEADLINE_SECONDS
 from tests.support.processes.server_loop import server_loop
 from windlass.git.credentials import Credentials
 from windlass.git.format.remote import Remote
@@ -138,7 +139,7 @@ def tree_contents(tree: pygit2.Tree, above: str = "") -> Iterator[tuple[str, str
             yield f"{above}{entry.name}", entry.data.decode("utf-8", "replace")
 
 
-def wait_until(condition: object, seconds: float = 10.0) -> None:
+def wait_until(condition: object, seconds: float = DEADLINE_SECONDS) -> None:
     """Until `condition()` holds."""
     deadline = time.monotonic() + seconds
     assert callable(condition)

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
+from tests.support.processes.polling import DEADLINE_SECONDS
 from windlass.kube.reflector import (
     Interrupted,
     Observed,
@@ -26,7 +27,6 @@ QUICK = ReflectorSettings(
     forbidden_initial=0.02,
     forbidden_ceiling=0.05,
 )
-DEADLINE_SECONDS = 30.0
 
 Item = TypeVar("Item")
 

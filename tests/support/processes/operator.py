@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from tests.support.cluster import dev_command
 from tests.support.processes import windlass_command
-from tests.support.processes.polling import pauses
+from tests.support.processes.polling import DEADLINE_SECONDS, pauses
 from windlass_dev.cluster import ports
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _LOWEST_PORT = 11_000  # above those that Kubernetes has by default
 
 
-def eventually(poll: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
+def eventually(poll: Callable[[], T], what: str, *, seconds: float = DEADLINE_SECONDS) -> T:
     """The first true result of `poll`; fails with its last result after `seconds`."""
     end = time.monotonic() + seconds
     wait = pauses()
@@ -71,7 +71,7 @@ class Operator:
     def await_provable(self) -> None:
         """Wait until no record gap is recent: an earlier test may have cut admission off."""
         proves = "windlass_mirror_authors_provable"
-        eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
+        eventually(lambda: self.metric(proves) == 1.0, "provable authors")
 
     def spawn(self, environment: Mapping[str, str] | None = None) -> None:
         given = {**os.environ, **(environment or {})}
@@ -101,11 +101,14 @@ class Operator:
         """Status and text of the readiness probe; 0 where no server answers."""
         try:
             url = f"http://127.0.0.1:{self._probe_port}/readyz"
-            with urllib.request.urlopen(url, timeout=2) as answer:
+            with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+        except TimeoutError:
+            # Not status 0: a test would take a late answer for none.
+            raise
         except OSError as error:
             return 0, str(error)
 
@@ -117,7 +120,7 @@ class Operator:
 
     def metrics(self) -> str:
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as answer:
             text: bytes = answer.read()
         return text.decode()
 
@@ -126,7 +129,7 @@ class Operator:
         lines = [line for line in self.metrics().splitlines() if line.startswith(name)]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
-    def wait_for_exit(self, seconds: float = 30.0) -> int:
+    def wait_for_exit(self, seconds: float = DEADLINE_SECONDS) -> int:
         assert self._process is not None, "the operator was started"
         return self._process.wait(seconds)
 

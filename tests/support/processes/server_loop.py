@@ -12,9 +12,9 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from tests.support.processes.polling import DEADLINE_SECONDS
 
-_SECONDS = 20.0
+T = TypeVar("T")
 
 
 class ServerLoop:
@@ -24,7 +24,7 @@ class ServerLoop:
         self.loop = loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(DEADLINE_SECONDS)
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def server_loop() -> Iterator[ServerLoop]:
             running.run(_close_all())
         finally:
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(_SECONDS)
+            thread.join(DEADLINE_SECONDS)
             loop.close()
 
 
