@@ -11,6 +11,7 @@ from tests.support.environments.environment_harness import (
     CONFIG_MAP,
     CONFIG_MAPS,
     ENVIRONMENTS,
+    MANAGER,
     NAMESPACES,
     POLICIES,
     PROJECTS,
@@ -193,6 +194,7 @@ async def test_an_invalid_object_affects_no_other_and_can_be_deleted(
     kind = loosened["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     del kind["properties"]["type"]["pattern"]
     broken = tenant.environment("broken", type="NOT A TYPE")
+    refused = tenant.environment("refused", type="NOT A TYPE")
 
     async def is_stored() -> bool:
         try:
@@ -201,11 +203,20 @@ async def test_an_invalid_object_affects_no_other_and_can_be_deleted(
             return False
         return True
 
+    async def is_refused() -> bool:
+        try:
+            await tenant.api.create(ENVIRONMENTS, refused, field_manager=MANAGER, dry_run=True)
+        except Invalid:
+            return True
+        return False
+
     try:
         await tenant.api.apply(_DEFINITIONS, loosened, field_manager="windlass-dev")
         await eventually(is_stored, "the broken object is stored")
     finally:
         await tenant.api.apply(_DEFINITIONS, document, field_manager="windlass-dev")
+        # Watches of the former definition end when the rule is in force, and so for other tests.
+        await eventually(is_refused, "the rule is in force again")
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.phase("Ready")
