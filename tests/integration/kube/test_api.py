@@ -167,7 +167,7 @@ async def test_pages_and_selectors(api: Api, namespace: str) -> None:
 
 async def test_text(api: Api) -> None:
     """Paths that are not objects return text."""
-    assert await api.text("/readyz") == "ok"
+    assert await api.text("/livez/ping") == "ok"
 
 
 async def test_cluster_scoped(api: Api, namespace: str) -> None:

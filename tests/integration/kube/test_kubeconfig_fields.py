@@ -130,11 +130,11 @@ async def test_server_name_of_the_certificate(changed_kubeconfig: Callable[..., 
     """`tls-server-name` is what the certificate must have, in requests and in watches."""
     right = changed_kubeconfig(cluster={"tls-server-name": "kubernetes.default.svc"})
     async with Connection.open(kubeconfig=right) as connection:
-        assert await Api(connection).text("/readyz") == "ok"
+        assert await Api(connection).text("/livez/ping") == "ok"
     wrong = changed_kubeconfig(cluster={"tls-server-name": "bank.example"})
     async with Connection.open(kubeconfig=wrong) as connection:
         with pytest.raises(Unavailable, match=r"bank\.example"):
-            await Api(connection).text("/readyz")
+            await Api(connection).text("/livez/ping")
         items = reflect(connection, Scope(CONFIGMAPS, "kube-system"))
         first = await anext(items)
         await items.aclose()
@@ -185,7 +185,7 @@ async def test_proxy_of_the_kubeconfig(
             "tls-server-name": "kubernetes.default.svc",
         }
         async with Connection.open(kubeconfig=changed_kubeconfig(cluster=way)) as connection:
-            assert await Api(connection).text("/readyz") == "ok"
+            assert await Api(connection).text("/livez/ping") == "ok"
     assert seen == ["CONNECT api.far.example:6443 HTTP/1.1"]
 
 
