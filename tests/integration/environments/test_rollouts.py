@@ -50,15 +50,20 @@ async def test_an_old_pod_does_not_make_a_new_revision_ready(tenant: Environment
         rows = {row["type"]: row["status"] for row in environment["status"]["conditions"]}
         assert rows["Ready"] == "False"
         done = await tenant.wait_running()
+        # An Event is written after the status that it explains, and not by a stopped controller.
+        assert len(await _events(tenant, "Deployed", 2)) == 2
     assert done["status"]["serving"]["commits"] == {"app": second}
-    assert len(await _events(tenant, "Deployed")) == 2
 
 
-async def _events(tenant: EnvironmentHarness, reason: str) -> list[Any]:
-    async def reported() -> list[Any]:
-        return await tenant.events(reason)
+async def _events(tenant: EnvironmentHarness, reason: str, number: int = 1) -> list[Any]:
+    """The Events with a reason, once there are `number` of them."""
 
-    return list(await eventually(reported, f"an Event {reason}"))
+    async def reported() -> tuple[list[Any], ...]:
+        events = await tenant.events(reason)
+        return (events,) if len(events) >= number else ()
+
+    (events,) = await eventually(reported, f"{number} Events {reason}")
+    return events
 
 
 @pytest.mark.scenario("E74")
@@ -265,7 +270,7 @@ async def test_a_quota_that_the_old_pod_still_fills_is_no_failure(
         ended = {"status": {"phase": "Succeeded"}}
         await tenant.patch(PODS, old_pod, ended, namespace, subresource="status")
         await tenant.wait_running()
-        assert len(await tenant.events("Degraded")) == events
+        assert len(await _events(tenant, "Degraded", events)) == events
 
 
 def _autoscaled(manifest: str) -> str:

@@ -114,7 +114,7 @@ async def test_a_new_commit_resets_the_count_of_synced_gateways(
     assert "routing" in gateway_row["message"]
     await pods[1].report()
     await fleet.until("SyncSucceeded")
-    (event,) = await fleet.events("RefUpdated")
+    (event,) = await eventually(lambda: fleet.events("RefUpdated"), "the event")
     assert event["metadata"]["annotations"] == {"sync.ignition.io/revision": commit}
     labels = {"cr_namespace": fleet.namespace, "cr": "site"}
     assert running.value("ready", **labels) == 1

@@ -143,7 +143,7 @@ async def test_pods_without_a_running_agent_are_reported(
 
     states = await eventually(gateway_states, "the stopped agent")
     assert states == {"bare": "MissingSidecar", "broken": "Error", "early": "Pending"}
-    (event,) = await fleet.events("MissingSidecar")
+    (event,) = await eventually(lambda: fleet.events("MissingSidecar"), "the event")
     assert (event["type"], "bare" in event["note"]) == ("Warning", True)
     assert "waiting" in (await fleet.published())["statusObjects"]
     await without_sidecar.delete()
