@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.processes.operator import eventually
+from tests.support.processes.polling import DEADLINE_SECONDS
 
 KILLED = -9
 _EFFECTS = ("create", "keep", "link", "mkdir", "rename", "rmdir", "unlink", "write")
@@ -136,5 +137,5 @@ def crash_runner(directory: Path) -> Iterator[CrashRunner]:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.close()
-        server.wait(timeout=10)
+        server.wait(timeout=DEADLINE_SECONDS)
         server.stdout.close()
