@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.kube.watch_proxy import ProxyResponse, WatchProxy
-from tests.support.processes.polling import DEADLINE_SECONDS
+from tests.support.processes.polling import DEADLINE_SECONDS, eventually
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import ApiTypes, ServedType, discover
@@ -62,6 +62,11 @@ async def group(api: Api) -> AsyncIterator[str]:
     await api.create(CRDS, _definition(name), field_manager=MANAGER)
     yield name
     await api.delete(CRDS, f"things.{name}")
+
+    async def is_gone() -> bool:
+        return not _types(await discover(api), name, "things")
+
+    await eventually(is_gone, "the kind is served no more")
 
 
 async def _discovered(api: Api, group: str) -> ApiTypes:

@@ -79,6 +79,8 @@ def installed_resource(person: ApiUser, widgets: CustomResource) -> Iterator[Cus
         yield widgets
     finally:
         person.delete("customresourcedefinition", f"{widgets.plural}.{widgets.group}")
+        # Whoever lists all types next would still find it, and fail at its objects.
+        eventually(lambda: not _discovered_versions(person, widgets), f"{widgets.plural} gone")
 
 
 def _discovered_versions(person: ApiUser, widgets: CustomResource) -> set[str]:
