@@ -160,9 +160,8 @@ def destination_outcome(
     """The outcome of reconciling a destination whose references are valid.
 
     `before` are the stored conditions, `fields_before` the other fields of the stored status; a
-    transition since then makes an Event. A destination
-    that `is_new` has neither push nor objects in its status: its first snapshot is reported, that
-    of a restart is not.
+    transition since then makes an Event. A destination that `is_new` has neither push nor objects
+    in its status: its first snapshot is reported, that of a restart is not.
     """
     error = progress.error
     conditions = (_synced_condition(progress), _SECRETS_CONDITION, _attributed_condition(progress))
@@ -179,7 +178,7 @@ def destination_outcome(
             *_transition_events(
                 {condition.type: condition for condition in before}, progress, is_new=is_new
             ),
-            *_missing_object_events(fields_before or {}, progress),
+            *_refusal_events(fields_before or {}, progress),
         ),
     )
 
@@ -291,18 +290,14 @@ def _transition_events(
         yield OutcomeEvent("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
 
 
-def _missing_object_events(
+def _refusal_events(
     before: Mapping[str, JSON], progress: DestinationProgress
 ) -> Iterator[OutcomeEvent]:
-    """Warnings that the folder does not equal the cluster, which no condition says."""
+    """The Warning that the folder lacks objects, which no condition says."""
     if progress.refused and not before.get("refused"):
         object_, reason = progress.refused[0]
         text = f"{object_} is not mirrored ({reason}); see status.refused"
         yield OutcomeEvent("Warning", EventReason.OBJECTS_REFUSED, text, stands_alone=True)
-    if progress.retained and not before.get("retained"):
-        count = format_count(progress.retained, "file")
-        text = f"{count} without an object that a rule selects kept, as spec.prune demands"
-        yield OutcomeEvent("Warning", EventReason.FILES_RETAINED, text, stands_alone=True)
 
 
 _SECRETS_CONDITION = Condition(

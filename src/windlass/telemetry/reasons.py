@@ -41,7 +41,6 @@ class EventReason(StrEnum):
     TYPE_FORBIDDEN = "TypeForbidden"
     OBJECT_UNDECODABLE = "ObjectUndecodable"
     OBJECTS_REFUSED = "ObjectsRefused"
-    FILES_RETAINED = "FilesRetained"
     SECRETS_REDACTED = "SecretsRedacted"
     SECRETS_EXPOSED = "SecretsExposed"
     ATTRIBUTION_LOST = "AttributionLost"

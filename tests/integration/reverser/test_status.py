@@ -164,18 +164,15 @@ def test_failures_are_warnings_and_recoveries_are_not(mirrored: MirroredNamespac
 def test_what_is_not_mirrored_is_a_warning_although_all_is_ready(
     mirrored: MirroredNamespace,
 ) -> None:
-    """5.2: an object whose path is taken, and a file that only the prune mode keeps."""
+    """5.2: an object whose path is taken by a file of somebody else."""
     taken = f"{mirrored.folder}/v1/configmaps/{mirrored.namespace}/one.yaml"
     commit_files(mirrored.path, {taken: "of: somebody else\n"})
     mirrored.admin.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", a="1"))
-    mirrored.configured({"resources": ["configmaps"]}, destination={"prune": "Never"})
+    mirrored.configured({"resources": ["configmaps"]})
     eventually(lambda: ("Warning", "ObjectsRefused") in _event_reasons(mirrored), "the refusal")
-    admin_user(mirrored).delete("configmap", "two")
-    eventually(lambda: ("Warning", "FilesRetained") in _event_reasons(mirrored), "the kept file")
     mirrored.admin.apply(mirrored.config_map("three", a="1"))
     eventually(lambda: len(mirrored.files()) == 3, "a later file")
-    found = _events(mirrored)
-    assert (found["ObjectsRefused"], found["FilesRetained"]) == (1, 1)
+    assert _events(mirrored)["ObjectsRefused"] == 1
     assert mirrored.condition("gitdestination", "destination")["status"] == "True"
 
 

@@ -369,7 +369,7 @@ def test_redaction_is_reported_with_the_first_sync() -> None:
 def test_what_is_not_mirrored_is_a_warning_once() -> None:
     """5.2: no condition says it, so it is a transition of its own; more of it is none."""
     progress = DestinationProgress(
-        is_open=True, refused=(("v1/configmaps/ns/one", "PathOccupied"),), retained=2
+        is_open=True, refused=(("v1/configmaps/ns/one", "PathOccupied"),)
     )
 
     def warnings(**before: Any) -> list[str]:
@@ -378,6 +378,5 @@ def test_what_is_not_mirrored_is_a_warning_once() -> None:
         assert {event.weight for event in alone} <= {"Warning"}
         return [event.reason for event in alone]
 
-    assert warnings(retained=0) == ["ObjectsRefused", "FilesRetained"]
-    assert warnings(retained=1) == ["ObjectsRefused"]
-    assert warnings(refused=[{"object": "other", "reason": "PathOccupied"}], retained=2) == []
+    assert warnings() == warnings(refused=[]) == ["ObjectsRefused"]
+    assert warnings(refused=[{"object": "other", "reason": "PathOccupied"}]) == []
