@@ -67,7 +67,7 @@ class WriterGroup:
     def _set_error(self, error: WindlassError) -> None:
         """Replace the error; logs only when its reason changes."""
         is_new = self.error is None or self.error.reason != error.reason
-        if is_new and self._is_news(error, "failed"):
+        if is_new and self._is_unlogged(error, "failed"):
             _log.warning(
                 "push failed; retrying",
                 repository=str(self.repository),
@@ -76,7 +76,7 @@ class WriterGroup:
             )
         self.error = error
 
-    def _is_news(self, error: WindlassError, event: str) -> bool:
+    def _is_unlogged(self, error: WindlassError, event: str) -> bool:
         """Whether the log has no such line of the same fight."""
         if error.reason != EventReason.PUSH_RACED:
             return True
@@ -112,7 +112,7 @@ class WriterGroup:
 
     def record_success(self) -> None:
         """Clear error and backoff."""
-        if self.error is not None and self._is_news(self.error, "recovered"):
+        if self.error is not None and self._is_unlogged(self.error, "recovered"):
             _log.info("push recovered", repository=str(self.repository), after=self.error.reason)
         self.error = None
         self.not_before = 0.0
