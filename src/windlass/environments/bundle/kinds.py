@@ -20,8 +20,8 @@ from windlass.api.install.environment_objects import (
 )
 from windlass.objects.names import Object
 
-# By kind alone, to recognize an allowed kind in an older API group.
 _GROUPS_WITHOUT_DOMAIN = frozenset(("", "apps", "autoscaling", "batch", "extensions", "policy"))
+# By kind alone, to recognize an allowed kind in an older API group.
 _BY_NAME = {kind: allowed for (_, kind), allowed in ALLOWED_KINDS.items()}
 
 ROUTE_KINDS = frozenset(
