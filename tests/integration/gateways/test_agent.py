@@ -593,16 +593,21 @@ def test_deleting_the_cr_keeps_the_files(harness: AgentHarness) -> None:
     harness.await_synced()
 
 
+def _delete_many(harness: AgentHarness) -> tuple[str, str]:
+    """A commit that deletes 40 files which Git had, and the message of the guard that holds it."""
+    harness.push(MANY)
+    harness.await_synced()
+    commit = harness.push(dict.fromkeys(MANY))
+    return commit, harness.await_report("held", reason="MassDeleteGuard").error_message
+
+
 @pytest.mark.scenario("G42")
 def test_many_deletes_need_an_allowance(harness: AgentHarness) -> None:
     """The message of the guard contains the annotation that allows them."""
     harness.publish()
     harness.agent.start()
-    harness.push(MANY)
-    harness.await_synced()
-    commit = harness.push(dict.fromkeys(MANY))
-    report = harness.await_report("held", reason="MassDeleteGuard")
-    assert f'allow-mass-delete="{commit}"' in report.error_message
+    commit, message = _delete_many(harness)
+    assert f'allow-mass-delete="{commit}"' in message
     harness.cr_annotations["allow-mass-delete"] = commit
     harness.publish()
     assert harness.await_synced(commit).deleted == 40
@@ -614,13 +619,10 @@ def test_the_guard_names_every_file_that_its_annotation_deletes(harness: AgentHa
     adopted = _write_adopted(harness, f"{CORE}/ignition/user-source", 30)
     harness.publish()
     harness.agent.start()
-    harness.push(MANY)
-    harness.await_synced()
-    commit = harness.push(dict.fromkeys(MANY))
-    report = harness.await_report("held", reason="MassDeleteGuard")
-    assert report.error_message.startswith("40 files would be deleted, ")
-    assert "and 30 files from before the directory was synced: " in report.error_message
-    assert report.error_message.endswith(f'allow-mass-delete="{commit}"')
+    commit, message = _delete_many(harness)
+    assert message.startswith("40 files would be deleted, ")
+    assert "and 30 files from before the directory was synced: " in message
+    assert message.endswith(f'allow-mass-delete="{commit}"')
     _annotate(harness, commit)
     assert harness.await_synced(commit).deleted == 70
     assert not adopted.exists()

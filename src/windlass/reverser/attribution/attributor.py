@@ -30,7 +30,7 @@ SILENCE_SECONDS = 0.8
 RELOAD_SECONDS = 0.5
 """How long an API server may take to apply a changed webhook configuration."""
 
-SETTLING_SECONDS = 10.0
+_SETTLING_SECONDS = 10.0
 """How long after a start a status waits for complete records, however long they take."""
 
 _RECORDED_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
@@ -173,7 +173,7 @@ class Attributor:
 
     def limit_settling(self) -> None:
         """Report that records are incomplete after a while: a webhook that hangs may for ever."""
-        asyncio.get_running_loop().call_later(SETTLING_SECONDS, self._end_settling)
+        asyncio.get_running_loop().call_later(_SETTLING_SECONDS, self._end_settling)
 
     def _end_settling(self) -> None:
         self._settling_ended = True
